@@ -1,6 +1,7 @@
 # `make` or `make help` lists the targets. All of them work in .venv, which the first one makes.
 PYTHON ?= python3
 BIN := .venv/bin
+STYLED := nbs tests studies benchmarks docs setup.py .ci/check_types.py
 
 .PHONY: help demo test soak docs lint notebook bench peers reproduce clean
 
@@ -38,7 +39,8 @@ docs: .venv/.installed
 	if command -v quarto >/dev/null; then $(BIN)/nbdev_docs; else $(BIN)/python -m docs.build; fi
 
 lint: .venv/.installed
-	$(BIN)/ruff check nbs tests studies benchmarks docs setup.py .ci/check_types.py
+	$(BIN)/ruff format --check $(STYLED)
+	$(BIN)/ruff check $(STYLED)
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python .ci/check_types.py
 
 notebook: TEXT = build/$(basename $(notdir $(NB))).py

@@ -1,4 +1,5 @@
 """Packaging: everything comes from settings.ini, so that nbdev and pip read one file."""
+
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -10,7 +11,8 @@ parser = ConfigParser(delimiters=["="], interpolation=None)
 parser.read(here / "settings.ini", encoding="utf-8")
 settings = parser["DEFAULT"]
 url = settings["git_url"] % settings
-INDEX = "_modidx"  # nbdev's index of names, which links back-ticked names and sources: of use where the notebooks are
+# nbdev's index of names, which links back-ticked names and sources: of use where the notebooks are
+INDEX = "_modidx"
 checkout = (here / settings["nbs_path"]).is_dir()
 
 
@@ -18,7 +20,11 @@ class Build(build_py):
     """What a wheel holds: every module but nbdev's index."""
 
     def find_package_modules(self, package, package_dir):
-        return [found for found in super().find_package_modules(package, package_dir) if found[1] != INDEX]
+        return [
+            found
+            for found in super().find_package_modules(package, package_dir)
+            if found[1] != INDEX
+        ]
 
 
 setup(
@@ -44,10 +50,18 @@ setup(
     # nbdev finds its index by this entry point
     entry_points={
         "console_scripts": settings["console_scripts"].split(),
-        **({"nbdev": [f"{settings['lib_name']}={settings['lib_name']}.{INDEX}:d"]} if checkout else {}),
+        **(
+            {"nbdev": [f"{settings['lib_name']}={settings['lib_name']}.{INDEX}:d"]}
+            if checkout
+            else {}
+        ),
     },
     url=url,
-    project_urls={"Source": url, "Issues": f"{url}/issues", "Changes": f"{url}/blob/{settings['branch']}/CHANGELOG.md"},
+    project_urls={
+        "Source": url,
+        "Issues": f"{url}/issues",
+        "Changes": f"{url}/blob/{settings['branch']}/CHANGELOG.md",
+    },
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Science/Research",

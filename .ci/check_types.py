@@ -1,5 +1,5 @@
-"""What type checkers see: mypy accepts the package, pyright knows the types of at least 95 % of the public names, and both
-find a misspelt argument and a misspelt method in a user's script.
+"""What type checkers see: mypy accepts the package, pyright knows the types of at least 95 % of the
+public names, and both find a misspelt argument and a misspelt method in a user's script.
 """
 
 import ast
@@ -19,11 +19,17 @@ mean: np.ndarray = model.predict(X)
 pair: tuple[np.ndarray, np.ndarray] = model.predict(X, return_std=True)
 {}
 """
-WRONG = ("SparsePEPRegressor(powr=0.5)", "model.predikt(X)", "LBFGS(max_iterations=3)", "model.predict(X, std=True)")
+WRONG = (
+    "SparsePEPRegressor(powr=0.5)",
+    "model.predikt(X)",
+    "LBFGS(max_iterations=3)",
+    "model.predict(X, std=True)",
+)
 
 
 def output(*command: str) -> tuple[int, str]:
-    here = {"PYTHONPATH": os.getcwd(), "MYPYPATH": os.getcwd()}  # an editable installation is not on their path
+    # an editable installation is not on their path
+    here = {"PYTHONPATH": os.getcwd(), "MYPYPATH": os.getcwd()}
     run = subprocess.run(command, capture_output=True, text=True, env=os.environ | here)
     return run.returncode, run.stdout
 
@@ -44,8 +50,14 @@ print(text.strip().splitlines()[-1])
 failed = status != 0
 
 public = public_names()
-symbols = json.loads(output("pyright", "--verifytypes", "sparse_pep", "--ignoreexternal", "--outputjson")[1])["typeCompleteness"]["symbols"]
-symbols = [each for each in symbols if any(each["name"] == name or each["name"].startswith(f"{name}.") for name in public)]
+symbols = json.loads(
+    output("pyright", "--verifytypes", "sparse_pep", "--ignoreexternal", "--outputjson")[1]
+)["typeCompleteness"]["symbols"]
+symbols = [
+    each
+    for each in symbols
+    if any(each["name"] == name or each["name"].startswith(f"{name}.") for name in public)
+]
 known = [each["isTypeKnown"] and not each["isTypeAmbiguous"] for each in symbols]
 print(f"pyright knows {sum(known)} of {len(known)} public names: {sum(known) / len(known):.1%}")
 failed |= sum(known) < 0.95 * len(known)
@@ -53,8 +65,17 @@ failed |= sum(known) < 0.95 * len(known)
 with tempfile.TemporaryDirectory() as folder:
     for number, line in enumerate(("", *WRONG)):
         (Path(folder) / f"script{number}.py").write_text(SCRIPT.format(line))
-    for checker in (("mypy", "--config-file=", "--ignore-missing-imports", "--follow-imports=silent"), ("pyright",)):
-        found = [output(*checker, f"{folder}/script{number}.py")[0] != 0 for number in range(len(WRONG) + 1)]
-        print(f"{checker[0]} accepts a correct script: {not found[0]}; mistakes found: {sum(found[1:])} of {len(WRONG)}")
+    for checker in (
+        ("mypy", "--config-file=", "--ignore-missing-imports", "--follow-imports=silent"),
+        ("pyright",),
+    ):
+        found = [
+            output(*checker, f"{folder}/script{number}.py")[0] != 0
+            for number in range(len(WRONG) + 1)
+        ]
+        print(
+            f"{checker[0]} accepts a correct script: {not found[0]}; mistakes found: "
+            f"{sum(found[1:])} of {len(WRONG)}"
+        )
         failed |= found != [False] + [True] * len(WRONG)
 sys.exit(failed)

@@ -1,11 +1,11 @@
-"""Evidence and every gradient with blocks, timed against the same without blocks in the same process.
+"""Evidence and every gradient with blocks, timed against the same without blocks in the same
+process.
 
-    python -m benchmarks.blocks                          # blocks of 50 at (10000, 200), powers 0, 0.5 and 1
-    python -m benchmarks.blocks --block-sizes 1 10 50 --sizes 10000x200
-
-One row a size of block and power: milliseconds without and with blocks (medians of alternating runs), and their ratio.
-Threads: as BLAS is set up (OMP_NUM_THREADS). `--cpu` counts processor time in place of wall time: for a machine that others
-use too.
+    python -m benchmarks.blocks                          # blocks of 50 at (10000, 200), powers 0,
+    0.5 and 1 python -m benchmarks.blocks --block-sizes 1 10 50 --sizes 10000x200
+ One row a size of block and power: milliseconds without and with blocks (medians of alternating
+runs), and their ratio. Threads: as BLAS is set up (OMP_NUM_THREADS). `--cpu` counts processor time
+in place of wall time: for a machine that others use too.
 """
 
 import argparse
@@ -26,7 +26,9 @@ def seconds(work: Callable, clock: Callable) -> float:
     return clock() - start
 
 
-def compare(size: str, block_size: int, power: float, repeats: int, clock: Callable) -> tuple[float, float]:
+def compare(
+    size: str, block_size: int, power: float, repeats: int, clock: Callable
+) -> tuple[float, float]:
     """Median seconds without and with blocks, in runs that alternate."""
     n_data, n_inducing = map(int, size.split("x"))
     model, X, y = problem(n_data, n_inducing)
@@ -42,7 +44,9 @@ def compare(size: str, block_size: int, power: float, repeats: int, clock: Calla
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sizes", nargs="+", default=["10000x200"], metavar="NxM")
     parser.add_argument("--block-sizes", nargs="+", type=int, default=[50])
     parser.add_argument("--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0])

@@ -1,11 +1,11 @@
 """Training a probit classifier to the end, and what the quadrature costs.
 
-    python -m benchmarks.classification                       # N = 2000 and 20000, M = 100, D = 8; powers 0, 0.5 and 1
-    python -m benchmarks.classification --sizes 2000x100 --powers 0
-
-The first table: microseconds a datum of the tilted moments at N = 10000 on one thread, for cavities as training meets them.
-The second: seconds of training (kernel, lengthscales and inducing inputs, until 20 iterations gain less than 1e-4 nats a datum),
-iterations, evaluations, sweeps, the share of the quadrature, and the log evidence reached. Threads: as BLAS is set up.
+    python -m benchmarks.classification                       # N = 2000 and 20000, M = 100, D = 8;
+    powers 0, 0.5 and 1 python -m benchmarks.classification --sizes 2000x100 --powers 0
+ The first table: microseconds a datum of the tilted moments at N = 10000 on one thread, for
+cavities as training meets them. The second: seconds of training (kernel, lengthscales and inducing
+inputs, until 20 iterations gain less than 1e-4 nats a datum), iterations, evaluations, sweeps, the
+share of the quadrature, and the log evidence reached. Threads: as BLAS is set up.
 """
 
 import argparse
@@ -24,7 +24,9 @@ DIMENSIONS = 8
 
 
 def problem(n_data: int, n_inducing: int) -> tuple[training.Model, np.ndarray, np.ndarray]:
-    """A model with ARD kernel and k-means centres, labels of a smooth function with probit noise."""
+    """A model with ARD kernel and k-means centres, labels of a smooth function with probit
+    noise.
+    """
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_data, DIMENSIONS))
     f = 2.0 * np.sin(X[:, :4]).sum(axis=1) + X[:, 4] * X[:, 5]
@@ -79,8 +81,10 @@ def train_once(n_data: int, n_inducing: int, power: float) -> str:
         seconds = time.perf_counter() - start
     share = clock.seconds / seconds  # of one thread's time; two threads may both be in it
     return (
-        f"{n_data:>7} {n_inducing:>5} {power:>6g} {seconds:>8.2f} {result.n_iter:>6} {result.counts['n_evaluations']:>6} "
-        f"{result.n_sweeps:>7} {share:>7.0%} {result.log_evidence:>12.2f}  {'yes' if result.converged else 'no'}"
+        f"{n_data:>7} {n_inducing:>5} {power:>6g} {seconds:>8.2f} {result.n_iter:>6} "
+        f"{result.counts['n_evaluations']:>6} "
+        f"{result.n_sweeps:>7} {share:>7.0%} {result.log_evidence:>12.2f}  "
+        f"{'yes' if result.converged else 'no'}"
     )
 
 
@@ -91,11 +95,18 @@ def main() -> None:
     parser.add_argument("--powers", default="0,0.5,1")
     arguments = parser.parse_args()
     powers = [float(power) for power in arguments.powers.split(",")]
-    print("likelihood   variance   " + "".join(f"power {power:<6g}" for power in (0.0, 0.5, 0.9)) + "  (µs a datum)")
+    print(
+        "likelihood   variance   "
+        + "".join(f"power {power:<6g}" for power in (0.0, 0.5, 0.9))
+        + "  (µs a datum)"
+    )
     for likelihood in (Probit(), Logit(), Poisson()):
         for var in (0.1, 1.0, 10.0):
             costs = [quadrature_cost(likelihood, var, power) for power in (0.0, 0.5, 0.9)]
-            print(f"{type(likelihood).__name__:<12} {var:>8g}   " + "".join(f"{cost:<12.1f}" for cost in costs))
+            print(
+                f"{type(likelihood).__name__:<12} {var:>8g}   "
+                + "".join(f"{cost:<12.1f}" for cost in costs)
+            )
     print("\n      N     M  power  seconds  iters  evals  sweeps  quadr.   log Z        converged")
     for size in arguments.sizes.split(","):
         n_data, n_inducing = map(int, size.split("x"))

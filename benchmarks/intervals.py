@@ -1,9 +1,10 @@
-"""Predictions and 90 % intervals of tables beside gradient boosting: the table of the README. `python -m benchmarks.intervals`
-
-Each row is the mean over three random splits, with a quarter of at most 8000 rows held out: the root of the mean squared
-error and the interval score, both divided by the standard deviation of the held-out targets (smaller is better), the share of
-held-out targets within their interval, and the seconds of one thread. Boosting is fitted three times: for the mean and for
-the quantiles .05 and .95. Everything has its default settings.
+"""Predictions and 90 % intervals of tables beside gradient boosting: the table of the README.
+`python -m benchmarks.intervals`
+ Each row is the mean over three random splits, with a quarter of at most 8000 rows held out: the
+root of the mean squared error and the interval score, both divided by the standard deviation of the
+held-out targets (smaller is better), the share of held-out targets within their interval, and the
+seconds of one thread. Boosting is fitted three times: for the mean and for the quantiles .05 and
+.95. Everything has its default settings.
 """
 
 import time
@@ -27,7 +28,10 @@ def ours(X, y, X_test):
 
 def boosting(X, y, X_test):
     settings = ({}, {"loss": "quantile", "quantile": 0.05}, {"loss": "quantile", "quantile": 0.95})
-    return [HistGradientBoostingRegressor(random_state=0, **each).fit(X, y).predict(X_test) for each in settings]
+    return [
+        HistGradientBoostingRegressor(random_state=0, **each).fit(X, y).predict(X_test)
+        for each in settings
+    ]
 
 
 def scores(fit, X, y, X_test, y_test):
@@ -41,17 +45,31 @@ def scores(fit, X, y, X_test, y_test):
 
 def main():
     warnings.simplefilter("ignore")
-    print("| data | training rows | RMSE | intervals hold | interval score | seconds |\n|---|---|---|---|---|---|")
+    print(
+        "| data | training rows | RMSE | intervals hold | interval score | seconds "
+        "|\n|---|---|---|---|---|---|"
+    )
     for name in NAMES:
-        X, y = load_diabetes(return_X_y=True) if name == "diabetes" else (lambda data: (data.X, data.y))(load_regression(name))
+        X, y = (
+            load_diabetes(return_X_y=True)
+            if name == "diabetes"
+            else (lambda data: (data.X, data.y))(load_regression(name))
+        )
         rows = [[], []]
         for seed in range(3):
             chosen = np.random.default_rng(seed).permutation(len(y))[:8000]
-            X_train, X_test, y_train, y_test = train_test_split(X[chosen], y[chosen], test_size=0.25, random_state=seed)
+            X_train, X_test, y_train, y_test = train_test_split(
+                X[chosen], y[chosen], test_size=0.25, random_state=seed
+            )
             for found, fit in zip(rows, (ours, boosting)):
                 found.append(scores(fit, X_train, y_train, X_test, y_test))
         a, b = np.mean(rows, axis=1)
-        pair = (f"{a[0]:.2f}, {b[0]:.2f}", f"{a[1]:.0%}, {b[1]:.0%}", f"{a[2]:.2f}, {b[2]:.2f}", f"{a[3]:.1f}, {b[3]:.1f}")
+        pair = (
+            f"{a[0]:.2f}, {b[0]:.2f}",
+            f"{a[1]:.0%}, {b[1]:.0%}",
+            f"{a[2]:.2f}, {b[2]:.2f}",
+            f"{a[3]:.1f}, {b[3]:.1f}",
+        )
         print("|", " | ".join((name, str(len(X_train)), *pair)), "|", flush=True)
 
 

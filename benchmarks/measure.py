@@ -1,9 +1,12 @@
-"""One row of the suite, measured in a process of its own; `benchmarks.peers` starts it, in the interpreter of each system.
+"""One row of the suite, measured in a process of its own; `benchmarks.peers` starts it, in the
+interpreter of each system.
 
-    python -m benchmarks.measure ours energy --size 10000x100 --power 0.5      # prints the row as JSON
-
-Tasks: `energy` (evidence and all gradients), `training` (regression), `classification` (training, probit), `prediction` (mean and
-variance of f), `fit` (real data of a file, in `benchmarks.fits`). Data, start, clock, floor and optimiser are the same for all systems; they need NumPy and SciPy only.
+    python -m benchmarks.measure ours energy --size 10000x100 --power 0.5      # prints the row as
+    JSON
+ Tasks: `energy` (evidence and all gradients), `training` (regression), `classification` (training,
+probit), `prediction` (mean and variance of f), `fit` (real data of a file, in `benchmarks.fits`).
+Data, start, clock, floor and optimiser are the same for all systems; they need NumPy and SciPy
+only.
 """
 
 import argparse
@@ -23,12 +26,15 @@ from scipy.special import log_ndtr
 DIMENSIONS = 8
 TRAIN_ROWS = 10_000  # that a prediction is conditioned on
 TEST_ROWS = 10_000  # labels that are held out
-CLOCK = time.process_time if os.environ.get("BENCHMARK_CLOCK") == "processor" else time.perf_counter  # of training, for busy machines
+# of training, for busy machines
+CLOCK = time.process_time if os.environ.get("BENCHMARK_CLOCK") == "processor" else time.perf_counter
 SETTLE = 0.3  # seconds; threads of a BLAS that was just used spin for a tenth of a second
 
 
 class Start(NamedTuple):
-    """Where every system starts: a kernel with a lengthscale for each input, "squared exponential" or "matern32", and inducing inputs."""
+    """Where every system starts: a kernel with a lengthscale for each input, "squared
+    exponential" or "matern32", and inducing inputs.
+    """
 
     variance: float
     lengthscale: np.ndarray
@@ -42,7 +48,8 @@ class TimeIsUp(Exception):
 
 
 class Objective:
-    """What a system has to offer: minus its log evidence over its own vector of unconstrained parameters.
+    """What a system has to offer: minus its log evidence over its own vector of unconstrained
+    parameters.
 
     Attributes
     ----------
@@ -79,7 +86,9 @@ class Objective:
         return end.nit
 
     def train(self, max_iter: int) -> tuple[int, list[tuple[float, float]]]:
-        """Train from `start`; the number of iterations, and (seconds, objective) after each evaluation."""
+        """Train from `start`; the number of iterations, and (seconds, objective) after each
+        evaluation.
+        """
         recorded = Recorded(self.function(), self.sign)
         return self.minimise(recorded, max_iter), recorded.trace
 
@@ -88,16 +97,25 @@ class Objective:
         raise NotImplementedError
 
     def predictor(self) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """predict(X) → mean and variance of f, (S,) each, with all that training data decide done already."""
+        """predict(X) → mean and variance of f, (S,) each, with all that training data decide
+        done already.
+        """
         raise NotImplementedError
 
 
 class Recorded:
-    """A function that returns (value, more). `trace` has the seconds since `begin` and the value of each call; with a `limit` in
-    seconds, `best` has (seconds, value, argument, number) of the calls that were lower than all before, and calls end when time is up.
+    """A function that returns (value, more). `trace` has the seconds since `begin` and the value of
+    each call; with a `limit` in seconds, `best` has (seconds, value, argument, number) of the calls
+    that were lower than all before, and calls end when time is up.
     """
 
-    def __init__(self, function: Callable, sign: float = 1.0, begin: float | None = None, limit: float | None = None):
+    def __init__(
+        self,
+        function: Callable,
+        sign: float = 1.0,
+        begin: float | None = None,
+        limit: float | None = None,
+    ):
         self.function, self.sign, self.trace, self.best, self.limit = function, sign, [], [], limit
         self.begin = CLOCK() if begin is None else begin
 
@@ -133,7 +151,9 @@ def classification_data(n_data: int, n_inducing: int) -> tuple[np.ndarray, np.nd
 
 
 def memory(kind: str) -> float:
-    """Resident memory of this process in MB: `VmRSS` now, `VmHWM` at most so far; NaN where the system does not tell."""
+    """Resident memory of this process in MB: `VmRSS` now, `VmHWM` at most so far; NaN where the
+    system does not tell.
+    """
     with suppress(OSError):
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1e3
@@ -154,9 +174,11 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def against_floor(work: Callable, columns: int, n_inducing: int, session: Callable, budget: float) -> dict:
-    """Times of `work` and of a dgemm of 2·columns·M² flops, in turns, until the budget in seconds is used: at least 2, at most 9
-    turns.
+def against_floor(
+    work: Callable, columns: int, n_inducing: int, session: Callable, budget: float
+) -> dict:
+    """Times of `work` and of a dgemm of 2·columns·M² flops, in turns, until the budget in seconds
+    is used: at least 2, at most 9 turns.
     """
     rng = np.random.default_rng(1)
     A, K = rng.random((n_inducing, n_inducing)), rng.random((n_inducing, columns))
@@ -189,7 +211,9 @@ def energy_row(system: object, n_data: int, n_inducing: int, power: float, budge
 
 
 def trained(objective: Objective, max_iter: int, before: float) -> dict:
-    """Training after one evaluation that is not counted; `trace` is the lowest objective so far after each evaluation."""
+    """Training after one evaluation that is not counted; `trace` is the lowest objective so far
+    after each evaluation.
+    """
     row = {}
     with objective.session():
         row["first_seconds"] = seconds(lambda: row.update(objective=objective(objective.start)[0]))
@@ -197,7 +221,11 @@ def trained(objective: Objective, max_iter: int, before: float) -> dict:
     row["seconds"] = seconds(lambda: row.update(end=objective.train(max_iter)))
     row["iterations"], trace = row.pop("end")
     values = np.minimum.accumulate([value for _, value in trace])
-    row |= {"evaluations": len(trace), "objective_end": float(values[-1]), "peak_mb": memory("VmHWM") - before}
+    row |= {
+        "evaluations": len(trace),
+        "objective_end": float(values[-1]),
+        "peak_mb": memory("VmHWM") - before,
+    }
     return row | {"trace": [(when, value) for (when, _), value in zip(trace, values.tolist())]}
 
 
@@ -208,7 +236,9 @@ def training_row(system: object, n_data: int, n_inducing: int, power: float, max
     return trained(system.regression(X, y, start, power), max_iter, before)
 
 
-def classification_row(system: object, n_data: int, n_inducing: int, power: float, max_iter: int) -> dict:
+def classification_row(
+    system: object, n_data: int, n_inducing: int, power: float, max_iter: int
+) -> dict:
     """Training of a probit classifier, and the mean of −log p(label) of rows that are held out."""
     X, y, start = classification_data(n_data + TEST_ROWS, n_inducing)
     before = forget_peak()
@@ -218,7 +248,9 @@ def classification_row(system: object, n_data: int, n_inducing: int, power: floa
     return row | {"log_loss": float(-np.mean(log_ndtr(y[n_data:] * mean / np.sqrt(1.0 + var))))}
 
 
-def prediction_row(system: object, n_test: int, n_inducing: int, power: float, budget: float) -> dict:
+def prediction_row(
+    system: object, n_test: int, n_inducing: int, power: float, budget: float
+) -> dict:
     """Mean and variance of f at new inputs; the sums of both tell whether systems agree."""
     X, y, start = regression_data(TRAIN_ROWS, n_inducing)
     X_test = np.random.default_rng(2).normal(size=(n_test, DIMENSIONS))
@@ -229,22 +261,46 @@ def prediction_row(system: object, n_test: int, n_inducing: int, power: float, b
         before = forget_peak()
         row["first_seconds"] = seconds(lambda: row.update(answer=predict(X_test)))
         mean, var = row.pop("answer")
-        row |= {"peak_mb": memory("VmHWM") - before, "mean_square": float(np.mean(mean**2)), "mean_variance": float(np.mean(var))}
+        row |= {
+            "peak_mb": memory("VmHWM") - before,
+            "mean_square": float(np.mean(mean**2)),
+            "mean_variance": float(np.mean(var)),
+        }
         del mean, var
-    return row | against_floor(lambda: predict(X_test), n_test, n_inducing, objective.session, budget)
+    return row | against_floor(
+        lambda: predict(X_test), n_test, n_inducing, objective.session, budget
+    )
 
 
-TASKS = {"energy": energy_row, "training": training_row, "classification": classification_row, "prediction": prediction_row}
+TASKS = {
+    "energy": energy_row,
+    "training": training_row,
+    "classification": classification_row,
+    "prediction": prediction_row,
+}
 
 
 def main() -> None:
     """Measure one row and print it, or print the versions of a system."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("system", help="ours, gpflow, gpytorch, gpjax, gpy, gpboost; a variant follows a hyphen: ours-local, gpboost-vecchia")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "system",
+        help="ours, gpflow, gpytorch, gpjax, gpy, gpboost; a variant follows a hyphen: "
+        "ours-local, gpboost-vecchia",
+    )
     parser.add_argument("task", choices=[*TASKS, "fit", "versions"])
-    parser.add_argument("--size", default="10000x100", metavar="NxM", help="of a prediction: rows to predict x M")
+    parser.add_argument(
+        "--size", default="10000x100", metavar="NxM", help="of a prediction: rows to predict x M"
+    )
     parser.add_argument("--power", type=float, default=0.0)
-    parser.add_argument("--budget", type=float, default=8.0, help="seconds of repeats or of a fit; of training: iterations")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=8.0,
+        help="seconds of repeats or of a fit; of training: iterations",
+    )
     parser.add_argument("--data", help="of a fit: the file that `benchmarks.fits.prepare` wrote")
     parser.add_argument("--unscored", action="store_true", help="of a fit: the objective alone")
     given = parser.parse_args()
@@ -259,7 +315,19 @@ def main() -> None:
         return
     n_data, n_inducing = map(int, given.size.split("x"))
     if given.task == "fit":
-        print(json.dumps(importlib.import_module("benchmarks.fits").fit_row(system, given.data, n_inducing, given.power, given.budget, variant, given.unscored)))
+        print(
+            json.dumps(
+                importlib.import_module("benchmarks.fits").fit_row(
+                    system,
+                    given.data,
+                    n_inducing,
+                    given.power,
+                    given.budget,
+                    variant,
+                    given.unscored,
+                )
+            )
+        )
         return
     budget = int(given.budget) if given.task in ("training", "classification") else given.budget
     print(json.dumps(TASKS[given.task](system, n_data, n_inducing, given.power, budget)))

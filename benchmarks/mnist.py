@@ -1,10 +1,11 @@
-"""Even and odd digits of MNIST, 60000 of them with 200 inducing points: in batches, and with all data at every step.
+"""Even and odd digits of MNIST, 60000 of them with 200 inducing points: in batches, and with all
+data at every step.
 
-    python -m benchmarks.mnist --data-dir DATA --out digits.csv [--power 0.5] [--inducing 200] [--iterations 150]
-
-Both start from the same model and have the same threads. One row for each pass over the batches, and for every fifth iteration
-of L-BFGS: seconds of training alone, log evidence (of batches an estimate), error and mean negative log probability of the
-10000 test digits.
+    python -m benchmarks.mnist --data-dir DATA --out digits.csv [--power 0.5] [--inducing 200]
+    [--iterations 150]
+ Both start from the same model and have the same threads. One row for each pass over the batches,
+and for every fifth iteration of L-BFGS: seconds of training alone, log evidence (of batches an
+estimate), error and mean negative log probability of the 10000 test digits.
 """
 
 import argparse
@@ -27,7 +28,10 @@ def in_batches(power: float, n_inducing: int) -> list[dict]:
     """Stochastic Power EP with Adam, 30 passes over batches of 1000."""
     job = {"data": "mnist", "split": 0, "power": power, "M": n_inducing, "seed": SEED}
     rows = mnist.fit(job, n_epochs=30, batch_size=1000)
-    return [{"method": "batches", "step": row["epoch"], **{key: row[key] for key in COLUMNS[2:]}} for row in rows]
+    return [
+        {"method": "batches", "step": row["epoch"], **{key: row[key] for key in COLUMNS[2:]}}
+        for row in rows
+    ]
 
 
 def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
@@ -40,7 +44,9 @@ def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
         begun = time.perf_counter()
         fit, gradient = evaluate(model)
         spent[0] += time.perf_counter() - begun
-        if spent[1] % EVERY == 0 and not (rows and fit.log_evidence < rows[-1]["log_marginal_likelihood"]):
+        if spent[1] % EVERY == 0 and not (
+            rows and fit.log_evidence < rows[-1]["log_marginal_likelihood"]
+        ):
             found = {
                 "method": "all data",
                 "step": spent[1],
@@ -52,13 +58,20 @@ def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
         return fit, gradient
 
     result = maximise(Objective(start, watched), LBFGS(max_iter=iterations), len(X))
-    end = {"method": "all data", "step": spent[1], "seconds": spent[0], "log_marginal_likelihood": result.log_evidence}
+    end = {
+        "method": "all data",
+        "step": spent[1],
+        "seconds": spent[0],
+        "log_marginal_likelihood": result.log_evidence,
+    }
     return [*rows, end | mnist.scores(result.model, result.fit.posteriors, X_test, y_test)]
 
 
 def main() -> None:
     """Run both and write the rows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--power", type=float, default=0.5)
@@ -73,7 +86,13 @@ def main() -> None:
         writer.writeheader()
         writer.writerows(rows)
     for row in rows:
-        print(*(row[name] if isinstance(row[name], (str, int)) else f"{row[name]:.4f}" for name in COLUMNS), sep="\t")
+        print(
+            *(
+                row[name] if isinstance(row[name], (str, int)) else f"{row[name]:.4f}"
+                for name in COLUMNS
+            ),
+            sep="\t",
+        )
 
 
 if __name__ == "__main__":

@@ -1,19 +1,22 @@
-"""Other ways to train: L-BFGS with other histories and variables, starts on a sample of the rows, inducing points that come later.
+"""Other ways to train: L-BFGS with other histories and variables, starts on a sample of the rows,
+inducing points that come later.
 
     python -m benchmarks.optimisers paths     # writes nbs/about/benchmarks/paths.csv
     python -m benchmarks.optimisers starts    # starts.csv
     python -m benchmarks.optimisers points    # points.csv
     python -m benchmarks.optimisers variables # variables.csv
     python -m benchmarks.optimisers starts hflights     # again, rows of other sets stay
-
-needs the data sets that `sparse_pep.datasets` reads. All runs have Gaussian noise, power 0.5 (`variables`: 0) and one thread; seconds are those of the
-processor, and scores are the objective in nats per row, and RMSE and log density of test rows. `paths` trains 50 inducing points on
-2000 rows for 500 evaluations and writes how many each way needed until the objective was 0.02 and 0.005 nats per row below the best of
-all ways (empty if it was not). `starts` trains 50 inducing points on 20 000 rows (`sines`: 200 000) until the default rule ends it.
-There `same` is when the first way, all rows, was as high as this one was in the end, and `close` when this one was within 0.001 nats
-per row of the end of the first way (empty if it was not). `points` trains 200 inducing points on 6000 rows for 120 iterations and then
-adds others, or trains more of them from the start for as long. `variables` trains 200 inducing points on 9000 rows from the start of
-`benchmarks.fits` for 115 evaluations, with positive parameters as logarithms or as GPflow has them.
+ needs the data sets that `sparse_pep.datasets` reads. All runs have Gaussian noise, power 0.5
+(`variables`: 0) and one thread; seconds are those of the processor, and scores are the objective in
+nats per row, and RMSE and log density of test rows. `paths` trains 50 inducing points on 2000 rows
+for 500 evaluations and writes how many each way needed until the objective was 0.02 and 0.005 nats
+per row below the best of all ways (empty if it was not). `starts` trains 50 inducing points on 20
+000 rows (`sines`: 200 000) until the default rule ends it. There `same` is when the first way, all
+rows, was as high as this one was in the end, and `close` when this one was within 0.001 nats per
+row of the end of the first way (empty if it was not). `points` trains 200 inducing points on 6000
+rows for 120 iterations and then adds others, or trains more of them from the start for as long.
+`variables` trains 200 inducing points on 9000 rows from the start of `benchmarks.fits` for 115
+evaluations, with positive parameters as logarithms or as GPflow has them.
 """
 
 import sys
@@ -35,7 +38,15 @@ from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density
 from sparse_pep.numerics.threads import one_blas_thread
 from sparse_pep.shards import Rows
-from sparse_pep.training import FEWEST_AND_MOST, LAST, LBFGS, Objective, TimeLimit, WarmEvidence, units_of
+from sparse_pep.training import (
+    FEWEST_AND_MOST,
+    LAST,
+    LBFGS,
+    Objective,
+    TimeLimit,
+    WarmEvidence,
+    units_of,
+)
 
 INDUCING, POWER, JITTER, TOL, EVALUATIONS = 50, 0.5, 1e-8, 5e-4, 500
 PATHS = "concrete", "kin8nm", "pol", "elevators"
@@ -46,21 +57,34 @@ FOLDER = Path(__file__).parents[1] / "nbs/about/benchmarks"
 
 
 def split_of(name: str) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Inputs, targets, and the training and test rows of split 0. `sines` has 200 000 rows to train on: the sines of ten inputs, summed, in noise."""
+    """Inputs, targets, and the training and test rows of split 0. `sines` has 200 000 rows to
+    train on: the sines of ten inputs, summed, in noise.
+    """
     if name != "sines":
         data = load_regression(name)
         return np.asarray(data.X, float), np.asarray(data.y, float), data.splits[0]
     rng = np.random.default_rng(0)
     X = rng.normal(size=(205_000, 10))
-    return X, np.sin(X).sum(axis=1) + 0.3 * rng.normal(size=len(X)), (np.arange(200_000), np.arange(200_000, len(X)))
+    return (
+        X,
+        np.sin(X).sum(axis=1) + 0.3 * rng.normal(size=len(X)),
+        (np.arange(200_000), np.arange(200_000, len(X))),
+    )
 
 
-def problem(name: str, n_rows: int, n_inducing: int = INDUCING) -> tuple[Model, Rows, np.ndarray, np.ndarray]:
-    """The default start for some training rows of split 0, standardised, the rows, and test inputs and targets."""
+def problem(
+    name: str, n_rows: int, n_inducing: int = INDUCING
+) -> tuple[Model, Rows, np.ndarray, np.ndarray]:
+    """The default start for some training rows of split 0, standardised, the rows, and test
+    inputs and targets.
+    """
     (X, y, (train, test)), rng = split_of(name), np.random.default_rng(0)
     train = rng.choice(train, n_rows, replace=False) if len(train) > n_rows else train
     scale = X[train].std(axis=0)
-    X, y = (X - X[train].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0), (y - y[train].mean()) / y[train].std()
+    X, y = (
+        (X - X[train].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0),
+        (y - y[train].mean()) / y[train].std(),
+    )
     rows = Rows(np.ascontiguousarray(X[train]), y[train])
     points = InducingPoints(training.kmeans_points(rows.X, n_inducing, rng))
     start = Model(training.initial_kernel(rows.X, rows.y), points, Gaussian(1.0))
@@ -68,25 +92,64 @@ def problem(name: str, n_rows: int, n_inducing: int = INDUCING) -> tuple[Model, 
 
 
 class Run:
-    """One run of L-BFGS. Its variables are the parameters in their units, or v with parameters start + `root` v; if `relative` is
-    not 0, the unit of inducing inputs is this number of present lengthscales. With `softplus`, positive parameters are log(1 + exp(v)),
-    not exp(v). `most` evaluations replace the default rule.
+    """One run of L-BFGS. Its variables are the parameters in their units, or v with parameters
+    start + `root` v; if `relative` is not 0, the unit of inducing inputs is this number of present
+    lengthscales. With `softplus`, positive parameters are log(1 + exp(v)), not exp(v). `most`
+    evaluations replace the default rule.
     """
 
     def __init__(
-        self, model: Model, rows: Rows, root=None, relative: float = 0.0, memory: int = 50, fixed=(), tol=TOL, most=None, max_iter=10**6,
-        softplus=False, power=POWER,
-    ):  # fmt: skip
-        self.objective, self.rows, self.softplus = Objective(model, WarmEvidence(rows, power, JITTER), fixed), rows, softplus
-        self.units, self.root, self.relative, self.tol, self.most = units_of(self.objective.trained), root, relative, tol, most
+        self,
+        model: Model,
+        rows: Rows,
+        root=None,
+        relative: float = 0.0,
+        memory: int = 50,
+        fixed=(),
+        tol=TOL,
+        most=None,
+        max_iter=10**6,
+        softplus=False,
+        power=POWER,
+    ):
+        self.objective, self.rows, self.softplus = (
+            Objective(model, WarmEvidence(rows, power, JITTER), fixed),
+            rows,
+            softplus,
+        )
+        self.units, self.root, self.relative, self.tol, self.most = (
+            units_of(self.objective.trained),
+            root,
+            relative,
+            tol,
+            most,
+        )
         self.places, self.lengths = self.mask("features.Z"), self.mask("kernel.log_lengthscale")
         self.units = np.where(self.places & (relative > 0.0), relative or 1.0, self.units)
-        self.best, self.path, self.times, self.heights, self.worst = (-np.inf, None), [], [], [], np.inf
-        v = np.zeros(len(self.units)) if root is not None else self.variables(self.objective.start) / self.units
-        rules = {"maxcor": memory, "ftol": 0.0, "gtol": 1e-3 * tol * rows.n_data, "maxiter": max_iter, "maxfun": most or 10**6}
+        self.best, self.path, self.times, self.heights, self.worst = (
+            (-np.inf, None),
+            [],
+            [],
+            [],
+            np.inf,
+        )
+        v = (
+            np.zeros(len(self.units))
+            if root is not None
+            else self.variables(self.objective.start) / self.units
+        )
+        rules = {
+            "maxcor": memory,
+            "ftol": 0.0,
+            "gtol": 1e-3 * tol * rows.n_data,
+            "maxiter": max_iter,
+            "maxfun": most or 10**6,
+        }
         with one_blas_thread():
             for _ in range(2):
-                self.end = minimize(self, v, jac=True, method="L-BFGS-B", callback=self.record, options=rules)
+                self.end = minimize(
+                    self, v, jac=True, method="L-BFGS-B", callback=self.record, options=rules
+                )
                 v = self.end.x
                 if self.end.status != training.STALLED:
                     break
@@ -94,7 +157,12 @@ class Run:
 
     def mask(self, wanted: str) -> np.ndarray:
         """Which entries of the vector belong to a parameter."""
-        return np.concatenate([np.full(np.size(value), name == wanted) for name, value in self.objective.trained.items()])
+        return np.concatenate(
+            [
+                np.full(np.size(value), name == wanted)
+                for name, value in self.objective.trained.items()
+            ]
+        )
 
     def lengthscales(self, vector: np.ndarray) -> np.ndarray:
         """The lengthscale by which each entry of the inducing inputs is divided."""
@@ -143,12 +211,21 @@ class Run:
     def record(self, intermediate_result) -> None:
         """End the run by the default rule."""
         self.heights.append(-intermediate_result.fun)
-        last, window = len(self.heights) - 1, int(np.clip(LAST * len(self.heights), *FEWEST_AND_MOST))
-        if self.most is None and last >= window and self.heights[-1] - self.heights[-1 - window] < self.tol * self.rows.n_data:
+        last, window = (
+            len(self.heights) - 1,
+            int(np.clip(LAST * len(self.heights), *FEWEST_AND_MOST)),
+        )
+        if (
+            self.most is None
+            and last >= window
+            and self.heights[-1] - self.heights[-1 - window] < self.tol * self.rows.n_data
+        ):
             raise StopIteration
 
     def spread(self, share: float) -> np.ndarray:
-        """A root of the inverse matrix of second derivatives that the run has found, times `share`: what the next run starts from."""
+        """A root of the inverse matrix of second derivatives that the run has found, times
+        `share`: what the next run starts from.
+        """
         A = np.diag(self.units) if self.root is None else self.root
         values, vectors = np.linalg.eigh(share * A @ self.end.hess_inv.todense() @ A.T)
         return vectors * np.sqrt(np.maximum(values, 1e-12 * values[-1]))
@@ -159,11 +236,17 @@ def scores(model: Model, rows: Rows, X: np.ndarray, y: np.ndarray) -> dict[str, 
     fit = model_evidence(model, rows, POWER, JITTER)
     mean, var = model_predict(model, fit.posteriors, X)
     density = np.mean(predictive_log_density(model.likelihood, y, mean, var))
-    return {"objective": fit.log_evidence / rows.n_data, "rmse": np.sqrt(np.mean((mean - y) ** 2)), "log_density": density}
+    return {
+        "objective": fit.log_evidence / rows.n_data,
+        "rmse": np.sqrt(np.mean((mean - y) ** 2)),
+        "log_density": density,
+    }
 
 
 def doubled(model: Model, rows: Rows, pick) -> Run:
-    """Samples that double from 20 rows for each inducing point, each with what the last has learnt of the second derivatives."""
+    """Samples that double from 20 rows for each inducing point, each with what the last has
+    learnt of the second derivatives.
+    """
     size, root = 20 * INDUCING, None
     while size < rows.n_data / 1.5:
         run, larger = Run(model, pick(size), root, tol=1e-3, max_iter=60), 2 * size
@@ -175,7 +258,9 @@ def doubled(model: Model, rows: Rows, pick) -> Run:
 def starts_of(name: str) -> list[dict]:
     """What each start on a sample ends with."""
     model, rows, X, y = problem(name, 200_000 if name == "sines" else 20_000)
-    pick = lambda size: rows.at(np.sort(np.random.default_rng(0).choice(rows.n_data, size, replace=False)))
+    pick = lambda size: rows.at(
+        np.sort(np.random.default_rng(0).choice(rows.n_data, size, replace=False))
+    )
     small, every, lines = 30 * INDUCING, None, []
 
     def after_sample(keep: bool = False, **asked) -> Run:
@@ -187,15 +272,30 @@ def starts_of(name: str) -> list[dict]:
         "a sample, then all rows": after_sample,
         "a sample, then all rows with its curvature": lambda: after_sample(keep=True),
         "samples that double, with their curvature": lambda: doubled(model, rows, pick),
-        "a sample, then all rows with fixed inducing inputs": lambda: after_sample(fixed=("features.Z",)),
+        "a sample, then all rows with fixed inducing inputs": lambda: after_sample(
+            fixed=("features.Z",)
+        ),
     }
     for way, work in ways.items():
         begin = time.process_time()
         run = work()
         seconds = time.process_time() - begin
         every = run if way == "all rows" else every
-        same, close = every.when(run.path[-1]) - every.times[0], run.when(every.path[-1] - 0.001) - begin
-        lines.append({"set": name, "rows": rows.n_data, "way": way, "seconds": seconds, "same": same, "close": close, **scores(run.model, rows, X, y)})
+        same, close = (
+            every.when(run.path[-1]) - every.times[0],
+            run.when(every.path[-1] - 0.001) - begin,
+        )
+        lines.append(
+            {
+                "set": name,
+                "rows": rows.n_data,
+                "way": way,
+                "seconds": seconds,
+                "same": same,
+                "close": close,
+                **scores(run.model, rows, X, y),
+            }
+        )
     return lines
 
 
@@ -203,15 +303,28 @@ def paths_of(name: str) -> list[dict]:
     """How many evaluations each way needs."""
     model, rows, _, _ = problem(name, 2000)
     ways = {
-        "now: history of 50": {}, "history of 20": {"memory": 20}, "history of 100": {"memory": 100},
-        **{f"inducing inputs in {unit} lengthscales": {"relative": unit} for unit in (0.5, 1.0, 2.0)},
-    }  # fmt: skip
-    paths = {way: np.array(Run(model, rows, most=EVALUATIONS, **asked).path) for way, asked in ways.items()}
+        "now: history of 50": {},
+        "history of 20": {"memory": 20},
+        "history of 100": {"memory": 100},
+        **{
+            f"inducing inputs in {unit} lengthscales": {"relative": unit}
+            for unit in (0.5, 1.0, 2.0)
+        },
+    }
+    paths = {
+        way: np.array(Run(model, rows, most=EVALUATIONS, **asked).path)
+        for way, asked in ways.items()
+    }
     first = Run(model, rows, fixed=("features.Z",), most=40, max_iter=30)
-    paths["hyper-parameters first"] = np.array([*first.path, *Run(first.model, rows, most=EVALUATIONS - len(first.path)).path])
+    paths["hyper-parameters first"] = np.array(
+        [*first.path, *Run(first.model, rows, most=EVALUATIONS - len(first.path)).path]
+    )
     best, lines = max(path.max() for path in paths.values()), []
     for way, path in paths.items():
-        there = [1 + np.argmax(path >= best - gap) if path.max() >= best - gap else np.nan for gap in (0.02, 0.005)]
+        there = [
+            1 + np.argmax(path >= best - gap) if path.max() >= best - gap else np.nan
+            for gap in (0.02, 0.005)
+        ]
         lines.append({"set": name, "way": way, "within 0.02": there[0], "within 0.005": there[1]})
     return lines
 
@@ -223,12 +336,24 @@ def variables_of(name: str) -> list[dict]:
     (mean, scale), (level, unit) = scaling(data.X[train]), scaling(y[train])
     rows = Rows(np.ascontiguousarray((data.X[train] - mean) / scale), (y[train] - level) / unit)
     start, now, lines = start_of(rows.X, 200, 0.1), None, []
-    model = Model(Matern32(start.variance, start.lengthscale), InducingPoints(start.Z), Gaussian(start.noise_variance))
+    model = Model(
+        Matern32(start.variance, start.lengthscale),
+        InducingPoints(start.Z),
+        Gaussian(start.noise_variance),
+    )
     for softplus, memory in ((False, 50), (False, 10), (True, 50), (True, 10)):
-        path = np.array(Run(model, rows, memory=memory, softplus=softplus, power=0.0, tol=0.0, most=115).path[:115])
+        path = np.array(
+            Run(model, rows, memory=memory, softplus=softplus, power=0.0, tol=0.0, most=115).path[
+                :115
+            ]
+        )
         now = path if now is None else now
         there = 1 + np.argmax(path >= now[-1]) if path[-1] >= now[-1] else np.nan
-        key = {"set": name, "variables": "softplus" if softplus else "logarithms", "history": memory}
+        key = {
+            "set": name,
+            "variables": "softplus" if softplus else "logarithms",
+            "history": memory,
+        }
         lines.append(key | {f"at {n}": path[n - 1] for n in (30, 60, 115)} | {"as high": there})
     return lines
 
@@ -247,36 +372,68 @@ def points_of(name: str) -> list[dict]:
     lines, rng, begin = [], np.random.default_rng(1), time.process_time()
 
     def line(way: str, model: Model, seconds: float) -> None:
-        lines.append({"set": name, "way": way, "inducing": len(model.features), "seconds": seconds, **scores(model, rows, X, y)})
+        lines.append(
+            {
+                "set": name,
+                "way": way,
+                "inducing": len(model.features),
+                "seconds": seconds,
+                **scores(model, rows, X, y),
+            }
+        )
 
     few = training.train(model, rows, POWER, training=LBFGS(max_iter=120)).model
     first = time.process_time() - begin
     line("few", few, first)
     for n_inducing in (1000, 2000):
         begin = time.process_time()
-        more = replace(few, features=InducingPoints(training.greedy_points(few.kernel, rows.X, n_inducing, first=few.features.Z)))
+        more = replace(
+            few,
+            features=InducingPoints(
+                training.greedy_points(few.kernel, rows.X, n_inducing, first=few.features.Z)
+            ),
+        )
         chosen = time.process_time() - begin
         model_evidence(more, rows, POWER, JITTER)
         line("greedy ones later", more, first + time.process_time() - begin)
         if n_inducing == 1000:
             begin, fixed = time.process_time(), ("features.Z", "kernel.log_lengthscale")
-            refitted = training.train(more, rows, POWER, training=LBFGS(max_iter=6), fixed=fixed).model
+            refitted = training.train(
+                more, rows, POWER, training=LBFGS(max_iter=6), fixed=fixed
+            ).model
             total = first + chosen + time.process_time() - begin
             line("greedy ones later, variance and noise refitted", refitted, total)
-            places = np.vstack([few.features.Z, rows.X[rng.choice(rows.n_data, n_inducing - 200, replace=False)]])
-            line("random ones later, with this variance and noise", replace(refitted, features=InducingPoints(places)), total)
+            places = np.vstack(
+                [few.features.Z, rows.X[rng.choice(rows.n_data, n_inducing - 200, replace=False)]]
+            )
+            line(
+                "random ones later, with this variance and noise",
+                replace(refitted, features=InducingPoints(places)),
+                total,
+            )
     for n_inducing in (400, 600):
         model, begin = problem(name, 6000, n_inducing)[0], time.process_time()
         limit = ProcessorLimit(total, begin)
-        line("all from the start", training.train(model, rows, POWER, limit=limit).model, time.process_time() - begin)
+        line(
+            "all from the start",
+            training.train(model, rows, POWER, limit=limit).model,
+            time.process_time() - begin,
+        )
     return lines
 
 
 if __name__ == "__main__":
     task, *names = sys.argv[1:]
-    sets, work = {"paths": (PATHS, paths_of), "starts": (STARTS, starts_of), "points": (POINTS, points_of), "variables": (VARIABLES, variables_of)}[task]
+    sets, work = {
+        "paths": (PATHS, paths_of),
+        "starts": (STARTS, starts_of),
+        "points": (POINTS, points_of),
+        "variables": (VARIABLES, variables_of),
+    }[task]
     for name in names or sets:
         file, lines = FOLDER / f"{task}.csv", pd.DataFrame(work(name))
         tables = dict(iter(pd.read_csv(file).groupby("set"))) if file.exists() else {}
         tables[name] = lines
-        pd.concat([tables[each] for each in sets if each in tables]).to_csv(file, index=False, float_format="%.5g")
+        pd.concat([tables[each] for each in sets if each in tables]).to_csv(
+            file, index=False, float_format="%.5g"
+        )

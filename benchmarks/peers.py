@@ -1,19 +1,21 @@
-"""Ours against GPflow, GPyTorch, GPJax, GPy and GPBoost, and against a dgemm: the tables behind the page "How fast it is".
+"""Ours against GPflow, GPyTorch, GPJax, GPy and GPBoost, and against a dgemm: the tables behind the
+page "How fast it is".
 
-    python -m benchmarks.peers --quick                       # some minutes, small sizes: does it run?
-    python -m benchmarks.peers --python gpflow=/envs/tf/bin/python --python gpytorch=/envs/torch/bin/python
-    python -m benchmarks.peers --tasks energy prediction     # again, other rows stay
-    python -m benchmarks.peers --tasks fits --sets pol       # whole fits of real data, in the folder that SPARSE_PEP_DATA names
-
-Whatever can be imported takes part; `--python` names the interpreter of a system that lives in an environment of its own, which needs
-NumPy and SciPy beside it. Each row is measured by `benchmarks.measure` in a fresh process, one after the other, with the same data,
-start, number of threads and optimiser, in float64. The first call, in which some systems compile, is in a column of its own.
-
-On a busy machine BENCHMARK_CLOCK=processor in the environment, with `--threads 1`, makes training and fits count seconds of the
-processor instead of those that pass.
-
-At the start all systems must have the same objective, and predict the same: if they do not, the suite stops. Rows that exist are
-replaced, others are added to `peers.csv`, `exponents.csv`, `traces.csv` and `fits.csv` in `nbs/about/benchmarks/`; `about.json` has versions and cores.
+    python -m benchmarks.peers --quick                       # some minutes, small sizes: does it
+    run? python -m benchmarks.peers --python gpflow=/envs/tf/bin/python --python
+    gpytorch=/envs/torch/bin/python python -m benchmarks.peers --tasks energy prediction     #
+    again, other rows stay python -m benchmarks.peers --tasks fits --sets pol       # whole fits of
+    real data, in the folder that SPARSE_PEP_DATA names
+ Whatever can be imported takes part; `--python` names the interpreter of a system that lives in an
+environment of its own, which needs NumPy and SciPy beside it. Each row is measured by
+`benchmarks.measure` in a fresh process, one after the other, with the same data, start, number of
+threads and optimiser, in float64. The first call, in which some systems compile, is in a column of
+its own.
+ On a busy machine BENCHMARK_CLOCK=processor in the environment, with `--threads 1`, makes training
+and fits count seconds of the processor instead of those that pass.
+ At the start all systems must have the same objective, and predict the same: if they do not, the
+suite stops. Rows that exist are replaced, others are added to `peers.csv`, `exponents.csv`,
+`traces.csv` and `fits.csv` in `nbs/about/benchmarks/`; `about.json` has versions and cores.
 """
 
 import argparse
@@ -34,9 +36,28 @@ from typing import NamedTuple
 from benchmarks.fits import SECONDS, SETS, prepare
 
 ROOT = Path(__file__).parents[1]
-MODULES = {"ours": "sparse_pep", "gpflow": "gpflow", "gpytorch": "gpytorch", "gpjax": "gpjax", "gpy": "GPy", "gpboost": "gpboost"}
-ENERGY_POWERS = {"ours": (0.0, 0.5, 1.0), "gpflow": (0.0, 1.0), "gpytorch": (0.0,), "gpjax": (0.0,), "gpy": (0.0, 0.5, 1.0)}
-LABEL_POWERS = {"ours": (0.0, 0.5, 1.0), "gpflow": (0.0,), "gpytorch": (0.0,), "gpjax": (0.0,), "gpy": (1.0,)}
+MODULES = {
+    "ours": "sparse_pep",
+    "gpflow": "gpflow",
+    "gpytorch": "gpytorch",
+    "gpjax": "gpjax",
+    "gpy": "GPy",
+    "gpboost": "gpboost",
+}
+ENERGY_POWERS = {
+    "ours": (0.0, 0.5, 1.0),
+    "gpflow": (0.0, 1.0),
+    "gpytorch": (0.0,),
+    "gpjax": (0.0,),
+    "gpy": (0.0, 0.5, 1.0),
+}
+LABEL_POWERS = {
+    "ours": (0.0, 0.5, 1.0),
+    "gpflow": (0.0,),
+    "gpytorch": (0.0,),
+    "gpjax": (0.0,),
+    "gpy": (1.0,),
+}
 FITS = {
     "ours": (("ours", 0.0), ("ours", 0.5), ("ours-local", 0.5)),
     "gpflow": (("gpflow", 0.0),),
@@ -48,13 +69,40 @@ PREDICTS_AS = {("gpytorch", 0.0): 1.0}  # its prediction adds the variance that 
 LONG = 10  # times the iterations, for those that climb in the parameters of q too
 KEYS = ("task", "system", "N", "M", "power", "budget")
 COLUMNS = {
-    "peers": (*KEYS, "seconds", "median_seconds", "floor_seconds", "ratio", "turns", "first_seconds", "peak_mb", "objective",
-              "objective_end", "iterations", "evaluations", "log_loss", "mean_square", "mean_variance", "note"),
-    "exponents": (*KEYS, "seconds", "median_seconds", "floor_seconds", "ratio", "turns", "first_seconds", "peak_mb", "objective"),
+    "peers": (
+        *KEYS,
+        "seconds",
+        "median_seconds",
+        "floor_seconds",
+        "ratio",
+        "turns",
+        "first_seconds",
+        "peak_mb",
+        "objective",
+        "objective_end",
+        "iterations",
+        "evaluations",
+        "log_loss",
+        "mean_square",
+        "mean_variance",
+        "note",
+    ),
+    "exponents": (
+        *KEYS,
+        "seconds",
+        "median_seconds",
+        "floor_seconds",
+        "ratio",
+        "turns",
+        "first_seconds",
+        "peak_mb",
+        "objective",
+    ),
     "traces": (*KEYS, "evaluation", "seconds", "objective"),
     "fits": (*KEYS, "run", "evaluation", "seconds", "objective", "error", "log_density", "note"),
-}  # fmt: skip
-SAME = {"objective": 1e-4, "mean_square": 1e-3, "mean_variance": 1e-3}  # relative; systems differ in their jitter
+}
+# relative; systems differ in their jitter
+SAME = {"objective": 1e-4, "mean_square": 1e-3, "mean_variance": 1e-3}
 STEPS = 60  # of a trace that are kept
 
 
@@ -84,7 +132,18 @@ class Sizes(NamedTuple):
     fit_seconds: float = 45.0
 
 
-QUICK = Sizes(((2_000, 50), (4_000, 100)), (2_000, 50), (500, 30), (10_000, 50), (1_000, 3_000, 10_000), (25, 50, 100), (2_000, 50), 20, 1.0, 3.0)
+QUICK = Sizes(
+    ((2_000, 50), (4_000, 100)),
+    (2_000, 50),
+    (500, 30),
+    (10_000, 50),
+    (1_000, 3_000, 10_000),
+    (25, 50, 100),
+    (2_000, 50),
+    20,
+    1.0,
+    3.0,
+)
 
 
 def planned(sizes: Sizes, systems: list[str], tasks: list[str]) -> Iterator[Row]:
@@ -92,37 +151,64 @@ def planned(sizes: Sizes, systems: list[str], tasks: list[str]) -> Iterator[Row]
     systems = [system for system in systems if system in ENERGY_POWERS]
     if "energy" in tasks:
         for size in sizes.energy:
-            yield from (Row("energy", s, *size, power, sizes.seconds) for s in systems for power in ENERGY_POWERS[s])
+            yield from (
+                Row("energy", s, *size, power, sizes.seconds)
+                for s in systems
+                for power in ENERGY_POWERS[s]
+            )
     if "training" in tasks:
         for system in systems:
             powers = ENERGY_POWERS[system] if system == "ours" else (0.0,)
-            yield from (Row("training", system, *sizes.training, power, sizes.iterations) for power in powers)
+            yield from (
+                Row("training", system, *sizes.training, power, sizes.iterations)
+                for power in powers
+            )
     if "classification" in tasks:
         for system in systems:
-            budgets = [sizes.iterations] + [LONG * sizes.iterations] * (system not in ("ours", "gpy"))
+            budgets = [sizes.iterations] + [LONG * sizes.iterations] * (
+                system not in ("ours", "gpy")
+            )
             for power in LABEL_POWERS[system]:
-                yield from (Row("classification", system, *sizes.classification, power, budget) for budget in budgets)
+                yield from (
+                    Row("classification", system, *sizes.classification, power, budget)
+                    for budget in budgets
+                )
     if "prediction" in tasks:
         for system in systems:
             powers = (0.0, 1.0) if system == "ours" else (0.0,)
-            yield from (Row("prediction", system, *sizes.prediction, power, sizes.seconds) for power in powers)
+            yield from (
+                Row("prediction", system, *sizes.prediction, power, sizes.seconds)
+                for power in powers
+            )
 
 
 def growing(sizes: Sizes) -> Iterator[Row]:
     """Rows of ours that grow in N and in M."""
     N, M = sizes.fixed
     for power in (0.0, 0.5):
-        yield from (Row("against N", "ours", n, M, power, sizes.seconds / 2) for n in sizes.against_N)
-        yield from (Row("against M", "ours", N, m, power, sizes.seconds / 2) for m in sizes.against_M)
+        yield from (
+            Row("against N", "ours", n, M, power, sizes.seconds / 2) for n in sizes.against_N
+        )
+        yield from (
+            Row("against M", "ours", N, m, power, sizes.seconds / 2) for m in sizes.against_M
+        )
 
 
 def child(python: str, arguments: list[str], threads: int, limit: float) -> dict:
     """What `benchmarks.measure` prints in a fresh process."""
-    counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
-    environment = os.environ | counts | {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+    counts = dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)
+    )
+    environment = (
+        os.environ
+        | counts
+        | {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+    )
     command = [python, "-m", "benchmarks.measure", *arguments]
     try:
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit
+        )
     except subprocess.TimeoutExpired:
         return {"note": f"more than {limit:g} s"}
     if done.returncode:
@@ -138,16 +224,25 @@ def measured(row: Row, python: str, threads: int, limit: float) -> dict:
 
 
 def require_same(row: dict, rows: list[dict]) -> None:
-    """Stop if a system has not the objective, or not the predictions, that ours has at the same place."""
+    """Stop if a system has not the objective, or not the predictions, that ours has at the same
+    place.
+    """
     if row["task"] == "classification" or "note" in row:  # sites and q start differently
         return
-    power = PREDICTS_AS.get((row["system"], row["power"]), row["power"]) if row["task"] == "prediction" else row["power"]
+    power = (
+        PREDICTS_AS.get((row["system"], row["power"]), row["power"])
+        if row["task"] == "prediction"
+        else row["power"]
+    )
     wanted = {"system": "ours", "power": power} | {key: row[key] for key in ("task", "N", "M")}
     for ours in rows:
         if all(ours[key] == value for key, value in wanted.items()):
             for name, tolerance in SAME.items():
                 if name in row and abs(row[name] - ours[name]) > tolerance * abs(ours[name]):
-                    raise SystemExit(f"{row['system']} is not comparable: {name} {row[name]} where ours is {ours[name]}, at {wanted}.")
+                    raise SystemExit(
+                        f"{row['system']} is not comparable: {name} {row[name]} where "
+                        f"ours is {ours[name]}, at {wanted}."
+                    )
 
 
 def text(value: object) -> str:
@@ -171,15 +266,22 @@ def write(path: Path, rows: list[dict]) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, columns, restval="", extrasaction="ignore")
         writer.writeheader()
-        writer.writerows([*kept, *({key: text(value) for key, value in row.items()} for row in rows)])
+        writer.writerows(
+            [*kept, *({key: text(value) for key, value in row.items()} for row in rows)]
+        )
 
 
 def thinned(row: dict) -> list[dict]:
     """Some points of a trace."""
     trace = row.get("trace", [])
-    places = sorted({round(i * (len(trace) - 1) / STEPS) for i in range(STEPS + 1)}) if trace else []
+    places = (
+        sorted({round(i * (len(trace) - 1) / STEPS) for i in range(STEPS + 1)}) if trace else []
+    )
     key = {name: row[name] for name in KEYS}
-    return [key | {"evaluation": i + 1, "seconds": trace[i][0], "objective": trace[i][1]} for i in places]
+    return [
+        key | {"evaluation": i + 1, "seconds": trace[i][0], "objective": trace[i][1]}
+        for i in places
+    ]
 
 
 def run_all(given: argparse.Namespace, pythons: dict[str, str], sizes: Sizes) -> None:
@@ -187,8 +289,24 @@ def run_all(given: argparse.Namespace, pythons: dict[str, str], sizes: Sizes) ->
     rows = []
     for row in planned(sizes, list(pythons), given.tasks):
         result = measured(row, pythons[row.system], given.threads, given.limit)
-        shown = {name: text(result[name])[:9] for name in ("seconds", "ratio", "first_seconds", "peak_mb", "objective", "objective_end", "note") if name in result}
-        print(f"{row.task:15}{row.system:9}{row.N}x{row.M} power {row.power:g}, {row.budget:g}: {shown}", flush=True)
+        shown = {
+            name: text(result[name])[:9]
+            for name in (
+                "seconds",
+                "ratio",
+                "first_seconds",
+                "peak_mb",
+                "objective",
+                "objective_end",
+                "note",
+            )
+            if name in result
+        }
+        print(
+            f"{row.task:15}{row.system:9}{row.N}x{row.M} power {row.power:g}, "
+            f"{row.budget:g}: {shown}",
+            flush=True,
+        )
         require_same(result, rows)
         rows.append(result)
         write(given.out / "peers.csv", [result])
@@ -196,24 +314,57 @@ def run_all(given: argparse.Namespace, pythons: dict[str, str], sizes: Sizes) ->
             write(given.out / "traces.csv", thinned(result))
     for row in growing(sizes) if "exponents" in given.tasks else ():
         result = measured(row, pythons["ours"], given.threads, given.limit)
-        print(f"{row.task:15}{row.N}x{row.M} power {row.power:g}: {text(result['seconds'])} s", flush=True)
+        print(
+            f"{row.task:15}{row.N}x{row.M} power {row.power:g}: {text(result['seconds'])} s",
+            flush=True,
+        )
         write(given.out / "exponents.csv", [result])
 
 
 def run_fits(given: argparse.Namespace, pythons: dict[str, str], budget: float) -> None:
-    """Whole fits, set by set; those that race are run several times, and the first run has the scores."""
+    """Whole fits, set by set; those that race are run several times, and the first run has the
+    scores.
+    """
     for name, run in itertools.product(given.sets, given.runs):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "data.npz"
             n_data, _ = prepare(name, file)
             variants = (variant for each in pythons for variant in FITS.get(each, ()))
-            for system, power in (variant for variant in variants if variant[1] in given.powers and (run == 1 or variant in RACE)):
+            for system, power in (
+                variant
+                for variant in variants
+                if variant[1] in given.powers and (run == 1 or variant in RACE)
+            ):
                 row = Row(name, system, n_data, SETS[name], power, budget * SECONDS.get(name, 1.0))
-                options = ["--size", f"{n_data}x{row.M}", "--power", str(power), "--budget", str(row.budget), "--data", str(file)] + ["--unscored"] * (run > 1)
-                found = child(pythons[system.partition("-")[0]], [system, "fit", *options], given.threads, given.limit)
+                options = [
+                    "--size",
+                    f"{n_data}x{row.M}",
+                    "--power",
+                    str(power),
+                    "--budget",
+                    str(row.budget),
+                    "--data",
+                    str(file),
+                ] + ["--unscored"] * (run > 1)
+                found = child(
+                    pythons[system.partition("-")[0]],
+                    [system, "fit", *options],
+                    given.threads,
+                    given.limit,
+                )
                 trace = found.get("trace", [found])  # a note, if it took too long
-                write(given.out / "fits.csv", [row._asdict() | {"run": run, "evaluation": i} | point for i, point in enumerate(trace, 1)])
-                print(f"{name:15}{system:16}{n_data}x{row.M} power {power:g}, run {run}: {found.get('evaluations')} evaluations, {trace[-1]}", flush=True)
+                write(
+                    given.out / "fits.csv",
+                    [
+                        row._asdict() | {"run": run, "evaluation": i} | point
+                        for i, point in enumerate(trace, 1)
+                    ],
+                )
+                print(
+                    f"{name:15}{system:16}{n_data}x{row.M} power {power:g}, run {run}: "
+                    f"{found.get('evaluations')} evaluations, {trace[-1]}",
+                    flush=True,
+                )
 
 
 def interpreters(named: list[str]) -> dict[str, str]:
@@ -221,28 +372,47 @@ def interpreters(named: list[str]) -> dict[str, str]:
     given = dict(item.split("=", 1) for item in named)
     unknown = sorted(set(given) - set(MODULES))
     if unknown:
-        raise SystemExit(f"--python takes NAME=PATH with NAME one of {', '.join(MODULES)}; got {unknown}.")
-    here = {name: sys.executable for name, module in MODULES.items() if importlib.util.find_spec(module)}
+        raise SystemExit(
+            f"--python takes NAME=PATH with NAME one of {', '.join(MODULES)}; got {unknown}."
+        )
+    here = {
+        name: sys.executable for name, module in MODULES.items() if importlib.util.find_spec(module)
+    }
     both = here | given
     return {name: both[name] for name in MODULES if name in both}
 
 
 def main() -> None:
     """Run the suite from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     tasks = ["energy", "training", "classification", "prediction", "exponents", "fits"]
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--tasks", nargs="+", choices=tasks, default=tasks)
-    parser.add_argument("--sets", nargs="+", choices=[*SETS], default=[*SETS], help="for fits (default: all)")
-    parser.add_argument("--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0], help="for fits (default: all)")
-    parser.add_argument("--runs", nargs="+", type=int, default=[1, 2, 3], help="for fits: numbers of the runs; after the first only the race of the page")
+    parser.add_argument(
+        "--sets", nargs="+", choices=[*SETS], default=[*SETS], help="for fits (default: all)"
+    )
+    parser.add_argument(
+        "--powers", nargs="+", type=float, default=[0.0, 0.5, 1.0], help="for fits (default: all)"
+    )
+    parser.add_argument(
+        "--runs",
+        nargs="+",
+        type=int,
+        default=[1, 2, 3],
+        help="for fits: numbers of the runs; after the first only the race of the page",
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--limit", type=float, default=400.0, help="most seconds a row")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repeats")
     parser.add_argument("--out", type=Path, default=ROOT / "nbs" / "about" / "benchmarks")
     given = parser.parse_args()
     begin, pythons = time.perf_counter(), interpreters(given.python)
-    versions = {name: child(python, [name, "versions"], given.threads, given.limit) for name, python in pythons.items()}
+    versions = {
+        name: child(python, [name, "versions"], given.threads, given.limit)
+        for name, python in pythons.items()
+    }
     given.out.mkdir(parents=True, exist_ok=True)
     note = given.out / "about.json"
     old = json.loads(note.read_text()) if note.exists() else {"quick": given.quick, "versions": {}}
@@ -250,7 +420,13 @@ def main() -> None:
         for name in COLUMNS:  # rows of another kind of run
             (given.out / f"{name}.csv").unlink(missing_ok=True)
     versions = old["versions"] | versions  # rows of systems that take no part stay
-    about = {"date": f"{datetime.date.today()}", "cores": os.cpu_count(), "threads": given.threads, "quick": given.quick, "versions": versions}
+    about = {
+        "date": f"{datetime.date.today()}",
+        "cores": os.cpu_count(),
+        "threads": given.threads,
+        "quick": given.quick,
+        "versions": versions,
+    }
     note.write_text(json.dumps(about, indent=2) + "\n")
     sizes = QUICK if given.quick else Sizes()
     run_all(given, pythons, sizes)

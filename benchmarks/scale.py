@@ -1,13 +1,13 @@
-"""Energy and every gradient of sparse GP regression from disk: seconds and peak memory against the number of rows.
+"""Energy and every gradient of sparse GP regression from disk: seconds and peak memory against the
+number of rows.
 
-    python -m benchmarks.scale --folder /tmp/rows                  # 1e5 to 1e7 rows of D = 8, 720 MB of files a kind
-    python -m benchmarks.scale --sizes 1e5 1e6 --kinds memmap --repeats 3
-
-One row a kind of file and a size: seconds of one evaluation by the clock and of all cores together (the best of some; small
-sizes are repeated for three seconds), microseconds by the clock for each row, and the peak resident memory of a fresh process
-that does them. Below, for each kind, the exponents of both in N, from straight lines through the logarithms.
-The files are made in a folder of their own within `--folder`, and removed.
-Threads: as BLAS is set up (OMP_NUM_THREADS).
+    python -m benchmarks.scale --folder /tmp/rows                  # 1e5 to 1e7 rows of D = 8, 720
+    MB of files a kind python -m benchmarks.scale --sizes 1e5 1e6 --kinds memmap --repeats 3
+ One row a kind of file and a size: seconds of one evaluation by the clock and of all cores together
+(the best of some; small sizes are repeated for three seconds), microseconds by the clock for each
+row, and the peak resident memory of a fresh process that does them. Below, for each kind, the
+exponents of both in N, from straight lines through the logarithms. The files are made in a folder
+of their own within `--folder`, and removed. Threads: as BLAS is set up (OMP_NUM_THREADS).
 """
 
 import argparse
@@ -75,11 +75,17 @@ def source_of(kind: str, folder: Path) -> Source:
     return ArraySource(X, y)
 
 
-def evaluate(kind: str, folder: str, n_inducing: int, power: float, repeats: int) -> tuple[float, float, float]:
-    """Least seconds of an evaluation by the clock and of the cores, and the peak memory of this process in MB."""
+def evaluate(
+    kind: str, folder: str, n_inducing: int, power: float, repeats: int
+) -> tuple[float, float, float]:
+    """Least seconds of an evaluation by the clock and of the cores, and the peak memory of this
+    process in MB.
+    """
     source, spent = source_of(kind, Path(folder)), []
     Z = np.random.default_rng(1).normal(size=(n_inducing, DIMENSIONS))
-    model = Model(SquaredExponential(1.0, np.full(DIMENSIONS, 2.0)), InducingPoints(Z), Gaussian(0.1))
+    model = Model(
+        SquaredExponential(1.0, np.full(DIMENSIONS, 2.0)), InducingPoints(Z), Gaussian(0.1)
+    )
     while len(spent) < repeats or sum(clock for clock, _ in spent) < LEAST_SECONDS:
         start = time.perf_counter(), time.process_time()
         model_gradient(model, source, power, jitter=1e-8)
@@ -96,16 +102,26 @@ def evaluate_afresh(*given: object) -> tuple[float, ...]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", help="where the files are made; the system's folder for temporary files by default")
-    parser.add_argument("--sizes", nargs="+", default=["1e5", "3e5", "1e6", "3e6", "1e7"], metavar="N")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--folder",
+        help="where the files are made; the system's folder for temporary files by default",
+    )
+    parser.add_argument(
+        "--sizes", nargs="+", default=["1e5", "3e5", "1e6", "3e6", "1e7"], metavar="N"
+    )
     parser.add_argument("--kinds", nargs="+", choices=sorted(WRITERS), default=sorted(WRITERS))
     parser.add_argument("--inducing", type=int, default=100, metavar="M")
     parser.add_argument("--power", type=float, default=0.5)
     parser.add_argument("--repeats", type=int, default=2)
     arguments = parser.parse_args()
     sizes = [int(float(size)) for size in arguments.sizes]
-    print(f"{'kind':>8} {'N':>9} {'M':>5} {'power':>6} {'seconds':>8} {'of cores':>9} {'us a row':>9} {'peak MB':>8}")
+    print(
+        f"{'kind':>8} {'N':>9} {'M':>5} {'power':>6} {'seconds':>8} {'of cores':>9} "
+        f"{'us a row':>9} {'peak MB':>8}"
+    )
     for kind in arguments.kinds:
         seconds = []
         for n_data in sizes:
@@ -115,13 +131,17 @@ def main() -> None:
                 clock, cores, peak = evaluate_afresh(kind, folder, *how)
             seconds.append((clock, cores))
             print(
-                f"{kind:>8} {n_data:9d} {arguments.inducing:5d} {arguments.power:6.2f} {clock:8.2f} "
+                f"{kind:>8} {n_data:9d} {arguments.inducing:5d} {arguments.power:6.2f} "
+                f"{clock:8.2f} "
                 f"{cores:9.2f} {1e6 * clock / n_data:9.2f} {peak:8.0f}",
                 flush=True,
             )
         if len(sizes) > 1:
             clock, cores = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-            print(f"{kind:>8} exponents of the cost in N: {clock:.3f} by the clock, {cores:.3f} of all cores")
+            print(
+                f"{kind:>8} exponents of the cost in N: {clock:.3f} by the clock, "
+                f"{cores:.3f} of all cores"
+            )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """The documentation site where there is no Quarto: `python -m docs.build [--out FOLDER]`.
-
-Pandoc and the template here render the notebooks as `docs.notebook` leaves them, in the order of `_quarto.yml`. For Quarto,
-`--stage FOLDER` puts the same notebooks where `nbdev_docs` and `nbdev_preview` have Quarto render them.
+ Pandoc and the template here render the notebooks as `docs.notebook` leaves them, in the order of
+`_quarto.yml`. For Quarto, `--stage FOLDER` puts the same notebooks where `nbdev_docs` and
+`nbdev_preview` have Quarto render them.
 """
+
 import argparse
 import html
 import json
@@ -33,7 +34,9 @@ STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg")  # what Quarto
 
 @dataclass(frozen=True)
 class Page:
-    """A notebook (path under `nbs/`), the page it becomes (path in the site), its title in the menu."""
+    """A notebook (path under `nbs/`), the page it becomes (path in the site), its title in the
+    menu.
+    """
 
     source: str
     target: str
@@ -46,37 +49,65 @@ class Page:
 
 
 def read_config(root: Path) -> dict:
-    """`_quarto.yml`, the one place that lists pages; the pages that it leaves to Quarto to find are those of the reference."""
+    """`_quarto.yml`, the one place that lists pages; the pages that it leaves to Quarto to find
+    are those of the reference.
+    """
     config = yaml.safe_load((root / "_quarto.yml").read_text(encoding="utf-8"))
     for item in config["website"]["sidebar"]["contents"]:
         if item.get("contents") == [{"auto": f"{reference.FOLDER}/*.ipynb"}]:
-            item["contents"] = [{"text": Path(source).stem.replace("index", "All names"), "href": source} for source in reference.sources()]
+            item["contents"] = [
+                {"text": Path(source).stem.replace("index", "All names"), "href": source}
+                for source in reference.sources()
+            ]
     return config
 
 
 def listed(items: list) -> list[str]:
     """Every page named in a (nested) list of Quarto's navigation, in reading order."""
-    named = ([item] if isinstance(item, str) else [item["href"]] if "href" in item else listed(item.get("contents", [])) for item in items)
+    named = (
+        [item]
+        if isinstance(item, str)
+        else [item["href"]]
+        if "href" in item
+        else listed(item.get("contents", []))
+        for item in items
+    )
     return sum(named, [])
 
 
 def page_list(config: dict, nbs: Path, made: tuple[str, ...] = ()) -> list[str]:
-    """The pages of the sidebar, after checking that they are the notebooks there are, or among those `made` of docstrings."""
+    """The pages of the sidebar, after checking that they are the notebooks there are, or among
+    those `made` of docstrings.
+    """
     sidebar = listed(config["website"]["sidebar"]["contents"])
-    found = {p.relative_to(nbs).as_posix() for p in nbs.rglob("*.ipynb") if not re.search(r"(^|/)[._]", p.relative_to(nbs).as_posix())}
+    found = {
+        p.relative_to(nbs).as_posix()
+        for p in nbs.rglob("*.ipynb")
+        if not re.search(r"(^|/)[._]", p.relative_to(nbs).as_posix())
+    }
     if wrong := sorted(found.union(made).symmetric_difference(sidebar)):
-        raise SystemExit(f"docs: not both in the sidebar of _quarto.yml and in nbs/: {', '.join(wrong)}.")
+        raise SystemExit(
+            f"docs: not both in the sidebar of _quarto.yml and in nbs/: {', '.join(wrong)}."
+        )
     return sidebar
 
 
 def sidebar_html(items: list, pages: dict[str, Page], here: Page) -> str:
-    """The menu as nested lists, sections folded but for the one of the page we are on, which is marked."""
+    """The menu as nested lists, sections folded but for the one of the page we are on, which is
+    marked.
+    """
     rows = []
     for item in [{"href": item} if isinstance(item, str) else item for item in items]:
         text = html.escape(item.get("text") or item.get("section") or pages[item["href"]].title)
         if "contents" in item:
-            unfolded, within = " open" * (here.source in listed(item["contents"])), sidebar_html(item["contents"], pages, here)
-            rows.append(f'<li><details class="section"{unfolded}><summary>{text}</summary>{within}</details></li>')
+            unfolded, within = (
+                " open" * (here.source in listed(item["contents"])),
+                sidebar_html(item["contents"], pages, here),
+            )
+            rows.append(
+                "<li><details "
+                f'class="section"{unfolded}><summary>{text}</summary>{within}</details></li>'
+            )
         elif "href" in item:
             page = pages[item["href"]]
             current = ' aria-current="page"' * (page == here)
@@ -89,7 +120,14 @@ def sidebar_html(items: list, pages: dict[str, Page], here: Page) -> str:
 def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str:
     """Markdown to a whole page. Any warning, such as a formula without MathML, ends the build."""
     options = ["+RTS", "-A64m", "-RTS"]  # more memory, a fifth less time
-    options += ["--mathml", "--toc", "--standalone", "--wrap=preserve", "--syntax-highlighting=none", "--fail-if-warnings"]
+    options += [
+        "--mathml",
+        "--toc",
+        "--standalone",
+        "--wrap=preserve",
+        "--syntax-highlighting=none",
+        "--fail-if-warnings",
+    ]
     options += [f"--template={HERE / 'template.html'}", f"--lua-filter={HERE / 'filter.lua'}"]
     options += [f"--variable={name}={value}" for name, value in variables.items()]
     try:
@@ -99,7 +137,9 @@ def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str
 
 
 def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
-    """Make links to notebooks and site-absolute links relative, and colour code: Pandoc could, but would take most of its time for that."""
+    """Make links to notebooks and site-absolute links relative, and colour code: Pandoc could,
+    but would take most of its time for that.
+    """
 
     def relative(match: re.Match) -> str:
         path, hash_, anchor = html.unescape(match[1]).partition("#")
@@ -111,28 +151,57 @@ def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
 
     def coloured(match: re.Match) -> str:
         lexer = pygments.lexers.get_lexer_by_name(match[1], stripnl=False, ensurenl=False)
-        code = pygments.highlight(html.unescape(match[3]), lexer, HtmlFormatter(nowrap=True)).rstrip("\n")
-        return f'<div class="sourceCode"><pre class="{match[1]}{match[2]}"><code>{code}</code></pre></div>'
+        code = pygments.highlight(
+            html.unescape(match[3]), lexer, HtmlFormatter(nowrap=True)
+        ).rstrip("\n")
+        return (
+            '<div class="sourceCode"><pre '
+            f'class="{match[1]}{match[2]}"><code>{code}</code></pre></div>'
+        )
 
     text = re.sub(r'href="([^"]*)"', relative, text)
-    return re.sub(r'<pre\s+class="(python|bash|matlab)([^"]*)"><code>(.*?)</code></pre>', coloured, text, flags=re.DOTALL)
+    return re.sub(
+        r'<pre\s+class="(python|bash|matlab)([^"]*)"><code>(.*?)</code></pre>',
+        coloured,
+        text,
+        flags=re.DOTALL,
+    )
 
 
 def sections(text: str, page: Page) -> list[dict]:
-    """For the search index, the text under each heading of a page; the line over what is folded stands for it."""
+    """For the search index, the text under each heading of a page; the line over what is folded
+    stands for it.
+    """
     main = text[text.index("<main") : text.index("</main>")]
-    main = re.sub(r'<div class="(?:api-links|origin)">.*?</div>|<annotation.*?</annotation>|<a class="anchor".*?</a>|(?<=</summary>).*?</details>', "", main, flags=re.DOTALL)
-    parts = re.split(r'<h[1-4](?=[\s>])(?:[^>]*?\sid="([^"]*)")?[^>]*>(.*?)</h[1-4]>', main, flags=re.DOTALL)[1:]
+    main = re.sub(
+        r'<div class="(?:api-links|origin)">.*?</div>|<annotation.*?</annotation>|'
+        r'<a class="anchor".*?</a>|(?<=</summary>).*?</details>',
+        "",
+        main,
+        flags=re.DOTALL,
+    )
+    parts = re.split(
+        r'<h[1-4](?=[\s>])(?:[^>]*?\sid="([^"]*)")?[^>]*>(.*?)</h[1-4]>', main, flags=re.DOTALL
+    )[1:]
     plain = [" ".join(html.unescape(re.sub(r"<[^>]+>", "", part or "")).split()) for part in parts]
     return [
-        {"href": page.target + f"#{anchor}" * bool(anchor), "title": page.title, "heading": heading, "text": said}
+        {
+            "href": page.target + f"#{anchor}" * bool(anchor),
+            "title": page.title,
+            "heading": heading,
+            "text": said,
+        }
         for anchor, heading, said in zip(plain[::3], plain[1::3], plain[2::3], strict=True)
     ]
 
 
 def processed(source: str, nbs: Path):
     """The notebook of a page: one of `nbs`, processed, or one made of docstrings."""
-    return reference.made(source) if source.startswith(f"{reference.FOLDER}/") else process(nbs / source)
+    return (
+        reference.made(source)
+        if source.startswith(f"{reference.FOLDER}/")
+        else process(nbs / source)
+    )
 
 
 def write_site(root: Path, out: Path) -> None:
@@ -141,24 +210,43 @@ def write_site(root: Path, out: Path) -> None:
     for source in page_list(config, root / "nbs", reference.sources()):
         notebook = processed(source, root / "nbs")
         target = (Path(source).parent / notebook.frontmatter_["output-file"]).as_posix()
-        loaded[Page(source, target, re.sub(r"[`$*]", "", notebook.frontmatter_["title"]))] = notebook
+        loaded[Page(source, target, re.sub(r"[`$*]", "", notebook.frontmatter_["title"]))] = (
+            notebook
+        )
     order, pages = list(loaded), {page.source: page for page in loaded}
 
     def write(page: Page) -> list[dict]:
         target, at = out / page.target, order.index(page)
         target.parent.mkdir(parents=True, exist_ok=True)
-        variables = {"site": config["website"]["title"], "git_url": get_config().git_url, "root": page.root}
-        variables |= {"sidebar": sidebar_html(config["website"]["sidebar"]["contents"], pages, page)}
-        for step, others in (("home", order[:1] * (at == 0)), ("prev", order[max(at - 1, 0) : at]), ("next", order[at + 1 : at + 2])):
-            variables |= {name: value for one in others for name, value in ((step, one.target), (f"{step}-title", html.escape(one.title)))}
+        variables = {
+            "site": config["website"]["title"],
+            "git_url": get_config().git_url,
+            "root": page.root,
+        }
+        variables |= {
+            "sidebar": sidebar_html(config["website"]["sidebar"]["contents"], pages, page)
+        }
+        for step, others in (
+            ("home", order[:1] * (at == 0)),
+            ("prev", order[max(at - 1, 0) : at]),
+            ("next", order[at + 1 : at + 2]),
+        ):
+            variables |= {
+                name: value
+                for one in others
+                for name, value in ((step, one.target), (f"{step}-title", html.escape(one.title)))
+            }
         text = markdown(loaded[page], target.with_name(target.stem + "_files"))
         text = finish(pandoc(text, page, variables, config["format"]["html"]["from"]), page, pages)
         target.write_text(text, encoding="utf-8")
         return sections(text, page)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # the work is in Pandoc, a process for each page
+    # the work is in Pandoc, a process for each page
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
         entries = sum(pool.map(write, order), [])
-    (out / "search-index.js").write_text(f"window.searchIndex = {json.dumps(entries, ensure_ascii=False)};\n", encoding="utf-8")
+    (out / "search-index.js").write_text(
+        f"window.searchIndex = {json.dumps(entries, ensure_ascii=False)};\n", encoding="utf-8"
+    )
     for name in ASSETS:
         shutil.copy(HERE / name, out / name)
 
@@ -171,9 +259,11 @@ def put(target: Path, text: str) -> None:
 
 
 def stage(root: Path, folder: Path) -> None:
-    """The pages that Quarto renders into `folder`, processed notebooks and the reference, and the styles.
+    """The pages that Quarto renders into `folder`, processed notebooks and the reference, and the
+    styles.
 
-    A page that is older than what it is made of is made again; `folder/.made` keeps them, since nbdev writes over those in `folder`.
+    A page that is older than what it is made of is made again; `folder/.made` keeps them, since
+    nbdev writes over those in `folder`.
     """
     makers = [root / "_quarto.yml", *HERE.rglob("*.py"), *(root / "sparse_pep").rglob("*.py")]
     for source in page_list(read_config(root), root / "nbs", reference.sources()):
@@ -188,9 +278,21 @@ def stage(root: Path, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m docs.build", description="Build the documentation site.")
-    parser.add_argument("--out", type=Path, default=ROOT / "_docs", help="folder to write, replaced (default: _docs)")
-    parser.add_argument("--stage", type=Path, metavar="FOLDER", help="only put what Quarto renders into this folder, where it changes")
+    parser = argparse.ArgumentParser(
+        prog="python -m docs.build", description="Build the documentation site."
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "_docs",
+        help="folder to write, replaced (default: _docs)",
+    )
+    parser.add_argument(
+        "--stage",
+        type=Path,
+        metavar="FOLDER",
+        help="only put what Quarto renders into this folder, where it changes",
+    )
     args = parser.parse_args()
     if args.stage:
         stage(ROOT, args.stage)

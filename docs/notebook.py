@@ -1,4 +1,5 @@
 """From a notebook to Pandoc's Markdown, by way of nbdev."""
+
 import ast
 import base64
 import functools
@@ -18,21 +19,32 @@ from nbdev.processors import FilterDefaults, _default_exp
 
 from docs.paper_map import HEADING, anchor, equations
 
-LONG = {"helper": 1, "lesson": 2, "definition": 3}  # lines from which code of a page that explains is folded
-NESTED = re.compile(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(")  # a link of the author's own that has a name in back-ticks: nbdev puts a link into it
+# lines from which code of a page that explains is folded
+LONG = {"helper": 1, "lesson": 2, "definition": 3}
+# a link of the author's own that has a name in back-ticks: nbdev puts a link into it
+NESTED = re.compile(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(")
+FIGURE_OPTION = r"^#\| fig-.*(?:\n#\|   .*)*"  # with the lines on which it goes on
 DEFINING = ast.FunctionDef | ast.ClassDef
 
 parsed = functools.cache(ast.parse)  # the same cells are asked several questions
 
 
 def first_paragraphs(code: str) -> str:
-    """Definitions, those inside others included, with their docstrings cut after the first paragraph: the reference shows all of it."""
-    lines, nodes = code.split("\n"), [node for node in ast.walk(parsed(code)) if isinstance(node, DEFINING)]
+    """Definitions, those inside others included, with their docstrings cut after the first
+    paragraph: the reference shows all of it.
+    """
+    lines, nodes = (
+        code.split("\n"),
+        [node for node in ast.walk(parsed(code)) if isinstance(node, DEFINING)],
+    )
     for node in sorted(nodes, key=lambda node: -node.lineno):
         if "\n\n" in (ast.get_docstring(node) or ""):
             start, end = node.body[0].lineno - 1, node.body[0].end_lineno
             first = lines.index("", start)
-            lines[start:end] = [*lines[start : first - 1], lines[first - 1] + lines[end - 1].strip()[-3:]]
+            lines[start:end] = [
+                *lines[start : first - 1],
+                lines[first - 1] + lines[end - 1].strip()[-3:],
+            ]
     return "\n".join(lines)
 
 
@@ -45,54 +57,99 @@ def package() -> griffe.Module:
 def source_link(module: str, symbol: str) -> str:
     """Address of the line of the module's source where `symbol` is defined."""
     config = get_config()
-    return f"{config.git_url}/blob/{config.branch}/{config.lib_path.name}/{module.replace('.', '/')}.py#L{package()[module][symbol].lineno}"
+    path = f"{config.lib_path.name}/{module.replace('.', '/')}.py"
+    line = package()[module][symbol].lineno
+    return f"{config.git_url}/blob/{config.branch}/{path}#L{line}"
 
 
 def methods(node: ast.stmt) -> list[str]:
     """The names of the public methods of a class."""
-    named = [part.name for part in getattr(node, "body", ()) if isinstance(node, ast.ClassDef) and isinstance(part, ast.FunctionDef)]
+    named = [
+        part.name
+        for part in getattr(node, "body", ())
+        if isinstance(node, ast.ClassDef) and isinstance(part, ast.FunctionDef)
+    ]
     return [name for name in dict.fromkeys(named) if name[0] != "_"]
 
 
 def api_heading(node: ast.stmt, module: str) -> str:
-    """Markdown that goes above a definition: its name, links to its source and reference, and its public methods."""
+    """Markdown that goes above a definition: its name, links to its source and reference, and
+    its public methods.
+    """
     name, links = node.name, []
     for method in methods(node):
-        links.append(f"[`{method}`]({source_link(module, f'{name}.{method}')}){{#{name.lower()}.{method.lower()}}}")
-    said = [f"[source]({source_link(module, name)})", f"[reference](/reference/{module}.ipynb#{name})", *[f"methods {', '.join(links)}"] * bool(links)]
+        source = source_link(module, f"{name}.{method}")
+        links.append(f"[`{method}`]({source}){{#{name.lower()}.{method.lower()}}}")
+    said = [
+        f"[source]({source_link(module, name)})",
+        f"[reference](/reference/{module}.ipynb#{name})",
+        *[f"methods {', '.join(links)}"] * bool(links),
+    ]
     return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n{' · '.join(said)}\n:::"
 
 
 def anchors(code: str, taken: set[str]) -> str:
-    """Places that links to the functions, classes and methods of a cell lead to; those in `taken` are on the page already."""
-    named = [name for node in parsed(code).body if isinstance(node, DEFINING) for name in [node.name, *(f"{node.name}.{m}" for m in methods(node))]]
+    """Places that links to the functions, classes and methods of a cell lead to; those in
+    `taken` are on the page already.
+    """
+    named = [
+        name
+        for node in parsed(code).body
+        if isinstance(node, DEFINING)
+        for name in [node.name, *(f"{node.name}.{m}" for m in methods(node))]
+    ]
     places = [name for name in dict.fromkeys(map(str.lower, named)) if name not in taken]
     taken.update(places)
-    return "```{=html}\n" + "".join(f'<span id="{place}"></span>' for place in places) + "\n```" if places else ""
+    return (
+        "```{=html}\n" + "".join(f'<span id="{place}"></span>' for place in places) + "\n```"
+        if places
+        else ""
+    )
 
 
 def only_imports(cell) -> bool:
-    """Whether a code cell consists of imports, perhaps those for type checkers alone, and of nothing else."""
+    """Whether a code cell consists of imports, perhaps those for type checkers alone, and of
+    nothing else.
+    """
     if cell.cell_type != "code" or cell.source.lstrip()[:1] in ("%", "!"):
         return False
     statements = [node for node in ast.walk(parsed(cell.source)) if isinstance(node, ast.stmt)]
-    return bool(statements) and all(isinstance(node, ast.Import | ast.ImportFrom | ast.If) for node in statements)
+    return bool(statements) and all(
+        isinstance(node, ast.Import | ast.ImportFrom | ast.If) for node in statements
+    )
 
 
 def defined(code: str) -> str:
-    """What a piece of code defines, as a line of Markdown: a name with its docstring's first sentence, or names."""
+    """What a piece of code defines, as a line of Markdown: a name with its docstring's first
+    sentence, or names.
+    """
     body = parsed(code).body
     nodes = [node for node in body if isinstance(node, DEFINING)]
-    if len(nodes) == 1 and (said := re.split(r"(?<=[.:;])\s", " ".join((ast.get_docstring(nodes[0]) or "").partition("\n\n")[0].split()))[0].rstrip(".:;")):
-        return f"`{nodes[0].name}`: " + (said if "`" in said else re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", said))
-    assigned = [name.id for node in body if isinstance(node, ast.Assign | ast.AnnAssign) for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
+    if len(nodes) == 1 and (
+        said := re.split(
+            r"(?<=[.:;])\s",
+            " ".join((ast.get_docstring(nodes[0]) or "").partition("\n\n")[0].split()),
+        )[0].rstrip(".:;")
+    ):
+        return f"`{nodes[0].name}`: " + (
+            said if "`" in said else re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", said)
+        )
+    assigned = [
+        name.id
+        for node in body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    ]
     names = list(dict.fromkeys([node.name for node in nodes] or assigned))
     shown = [f"`{name}`" for name in names[:4]] + ["more"] * (len(names) > 4)
     return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
 
 def fold_line(cell) -> str:
-    """The line that stands for a cell of a lesson, if it serves another purpose than the argument at a length that hides it."""
+    """The line that stands for a cell of a lesson, if it serves another purpose than the
+    argument at a length that hides it.
+    """
     _, code = options(cell.source)
     lines, outputs = code.count("\n"), cell.get("outputs", [])
     if lines < LONG["lesson"] or code.lstrip()[0] in "%!":
@@ -108,33 +165,69 @@ def fold_line(cell) -> str:
 
 
 def fold(cell, line: str) -> None:
-    """Set Quarto's options for code that the reader unfolds, unless the author has, or there is nothing to say."""
+    """Set Quarto's options for code that the reader unfolds, unless the author has, or there is
+    nothing to say.
+    """
     if line and "code-fold" not in options(cell.source)[0]:
-        cell.source = f"#| code-fold: true\n#| code-summary: {json.dumps(line, ensure_ascii=False)}\n{cell.source}"
+        cell.source = (
+            "#| code-fold: true\n#| code-summary: "
+            f"{json.dumps(line, ensure_ascii=False)}\n{cell.source}"
+        )
 
 
 class ApiCells(Processor):
-    """Exported code stays on the page. Public names have a heading with links over their code, the docstring cut after its first
-    paragraph; helpers have a place and are folded where they are long, and so are imports, preparations, drawings and long checks.
+    """Exported code stays on the page. Public names have a heading with links over their code, the
+    docstring cut after its first paragraph; helpers have a place and are folded where they are
+    long, and so are imports, preparations, drawings and long checks.
     """
 
     def begin(self) -> None:
-        headings = [HEADING.match(line) for cell in self.nb.cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
+        headings = [
+            HEADING.match(line)
+            for cell in self.nb.cells
+            if cell.cell_type == "markdown"
+            for line in cell.source.splitlines()
+        ]
         taken = {anchor(heading[1]) for heading in headings if heading}
-        marked = [(cell.directives_ or {}) if cell.cell_type == "code" and hasattr(cell, "directives_") else {} for cell in self.nb.cells]
-        public = [[node for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"] if "export" in marks else [] for cell, marks in zip(self.nb.cells, marked, strict=True)]
+        marked = [
+            (cell.directives_ or {})
+            if cell.cell_type == "code" and hasattr(cell, "directives_")
+            else {}
+            for cell in self.nb.cells
+        ]
+        public = [
+            [node for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"]
+            if "export" in marks
+            else []
+            for cell, marks in zip(self.nb.cells, marked, strict=True)
+        ]
         taken |= {node.name.lower() for nodes in public for node in nodes}
         cells = []
         for cell, marks, nodes in zip(self.nb.cells, marked, public, strict=True):
             if nodes:
                 cells += [mk_cell(api_heading(node, self.nb.module_), "markdown") for node in nodes]
                 cell.source = first_paragraphs(cell.source)
-                fold(cell, defined(cell.source) if cell.source.count("\n") >= LONG["definition"] else "")
+                fold(
+                    cell,
+                    defined(cell.source) if cell.source.count("\n") >= LONG["definition"] else "",
+                )
             if "exporti" in marks and (places := anchors(cell.source, taken)):
                 cells.append(mk_cell(places, "markdown"))
-            if self.nb.explains_ and cell.cell_type == "code" and not nodes and not only_imports(cell):
+            if (
+                self.nb.explains_
+                and cell.cell_type == "code"
+                and not nodes
+                and not only_imports(cell)
+            ):
                 exported = {"export", "exporti"} & marks.keys()
-                fold(cell, fold_line(cell) if not exported else defined(cell.source) if cell.source.count("\n") >= LONG["helper"] else "")
+                fold(
+                    cell,
+                    fold_line(cell)
+                    if not exported
+                    else defined(cell.source)
+                    if cell.source.count("\n") >= LONG["helper"]
+                    else "",
+                )
             cells += [cell] * ("default_exp" not in marks)
         self.nb.cells = list(self.with_imports_folded(cells))
 
@@ -149,49 +242,95 @@ class ApiCells(Processor):
 
 
 def numbered(text: str, page: str, known: dict[str, tuple[str, str]]) -> str:
-    """Markdown of a page with the numbers of its equations in their labels, for the filter, and references to equations as links."""
+    """Markdown of a page with the numbers of its equations in their labels, for the filter, and
+    references to equations as links.
+    """
 
     def link(label: str) -> str:
         place, number = known[label]
         return f"[({number})]({f'/{place}' * (place != page)}#{label})"
 
     try:
-        text = re.sub(r"(?<=\{#)(eq-[\w-]*\w)(?=\})", lambda match: f"{match[0]}={known[match[0]][1]}", text)
+        text = re.sub(
+            r"(?<=\{#)(eq-[\w-]*\w)(?=\})", lambda match: f"{match[0]}={known[match[0]][1]}", text
+        )
         return re.sub(r"(?<![\w`])@(eq-[\w-]*\w)", lambda match: link(match[1]), text)
     except KeyError as label:
-        raise SystemExit(f"docs: {page}: reference to @{label.args[0]}, which no page defines") from None
+        raise SystemExit(
+            f"docs: {page}: reference to @{label.args[0]}, which no page defines"
+        ) from None
 
 
 def origin(page: str, module: str | None) -> str:
     """Links to a page's notebook and, where it exports one, to its module."""
     config = get_config()
     base = f"{config.git_url}/blob/{config.branch}"
-    links = [f"[notebook]({base}/{config.nbs_path.name}/{page})"] if (config.nbs_path / page).exists() else []
-    links += [f"[module `{config.lib_name}.{module}`]({base}/{config.lib_path.name}/{module.replace('.', '/')}.py)"] if module else []
+    links = (
+        [f"[notebook]({base}/{config.nbs_path.name}/{page})"]
+        if (config.nbs_path / page).exists()
+        else []
+    )
+    links += (
+        [
+            "[module "
+            f"`{config.lib_name}.{module}`]"
+            f"({base}/{config.lib_path.name}/{module.replace('.', '/')}.py)"
+        ]
+        if module
+        else []
+    )
     return f"::: {{.origin}}\nSource: {' · '.join(links)}\n:::"
 
 
 def picture_first(cells: list) -> list:
-    """The cells of a page of the gallery, opened by its first figure, without the code, and by what is said of it, unless other results come before."""
-    figures = [[output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})] for cell in cells]
-    place, opening = next(n for n, found in enumerate(figures) if found), next(n for n, cell in enumerate(cells) if cell.cell_type == "code")
+    """The cells of a page of the gallery, opened by its first figure, without the code, and by
+    what is said of it, unless other results come before.
+    """
+    figures = [
+        [output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
+        for cell in cells
+    ]
+    place, opening = (
+        next(n for n, found in enumerate(figures) if found),
+        next(n for n, cell in enumerate(cells) if cell.cell_type == "code"),
+    )
     drawn, first = cells[place], figures[place][0]
-    picture = mk_cell("\n".join(["#| echo: false", *re.findall(r"^#\| fig-.*", drawn.source, flags=re.MULTILINE)]))
-    drawn.source = re.sub(r"^#\| fig-.*\n", "", drawn.source, flags=re.MULTILINE)
-    picture.outputs, drawn.outputs = [first], [output for output in drawn.outputs if output is not first]
-    said = place - (cells[place - 1].cell_type == "markdown" and not any(cell.get("outputs") for cell in cells[:place]))
+    picture = mk_cell(
+        "\n".join(["#| echo: false", *re.findall(FIGURE_OPTION, drawn.source, flags=re.MULTILINE)])
+    )
+    drawn.source = re.sub(FIGURE_OPTION + r"\n", "", drawn.source, flags=re.MULTILINE)
+    picture.outputs, drawn.outputs = (
+        [first],
+        [output for output in drawn.outputs if output is not first],
+    )
+    said = place - (
+        cells[place - 1].cell_type == "markdown"
+        and not any(cell.get("outputs") for cell in cells[:place])
+    )
     return [*cells[:opening], picture, *cells[said:place], *cells[opening:said], *cells[place:]]
 
 
 def process(path: Path):
-    """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick names linked, equations numbered."""
+    """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick
+    names linked, equations numbered.
+    """
     notebook, nbs = read_nb(path), get_config().nbs_path
     title = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
-        raise SystemExit(f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; nbdev would drop anything else.")
-    into = re.findall(r"^#\| export (\S+)", "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code"), flags=re.MULTILINE)
-    notebook.module_ = next(iter(into), None) or _default_exp(notebook)  # the underscore: kept in memory, not written
-    notebook.explains_ = bool(notebook.module_) or re.match(r"\d\d|power_ep|errata", path.name) is not None
+        raise SystemExit(
+            f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; "
+            "nbdev would drop anything else."
+        )
+    into = re.findall(
+        r"^#\| export (\S+)",
+        "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code"),
+        flags=re.MULTILINE,
+    )
+    # the underscore: kept in memory, not written
+    notebook.module_ = next(iter(into), None) or _default_exp(notebook)
+    notebook.explains_ = (
+        bool(notebook.module_) or re.match(r"\d\d|power_ep|errata", path.name) is not None
+    )
     NBProcessor(nb=notebook, procs=[*FilterDefaults().procs(), ApiCells]).process()
     page = path.relative_to(nbs).as_posix()
     if page.startswith("gallery/") and path.stem != "index":
@@ -199,7 +338,11 @@ def process(path: Path):
     notebook.cells.insert(1, mk_cell(origin(page, notebook.module_), "markdown"))
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # those of cells that nbdev makes are random
-        cell.source = numbered(NESTED.sub(r"[\1\2\3](", cell.source), page, equations(nbs)) if cell.cell_type == "markdown" else cell.source
+        cell.source = (
+            numbered(NESTED.sub(r"[\1\2\3](", cell.source), page, equations(nbs))
+            if cell.cell_type == "markdown"
+            else cell.source
+        )
         for output in cell.get("outputs", []):
             if said := as_markdown(output.get("data", {})):
                 output["data"] = {"text/markdown": numbered(said, page, equations(nbs))}
@@ -220,12 +363,16 @@ def folded(line: str, text: str) -> str:
 def options(source: str) -> tuple[dict, str]:
     """Split a code cell into its `#| key: value` options and the code."""
     lines = source.splitlines()
-    marked = "\n".join(line[2:].strip() for line in lines if line.startswith("#|"))
-    return yaml.safe_load(marked) or {}, "\n".join(line for line in lines if not line.startswith("#|"))
+    marked = "\n".join(line[3:].rstrip() for line in lines if line.startswith("#|"))
+    return yaml.safe_load(marked) or {}, "\n".join(
+        line for line in lines if not line.startswith("#|")
+    )
 
 
 def figure(png: str, option: dict, files: Path, number: int, place: int) -> str:
-    """Write a PNG output, the `place`-th of its cell, as a file of `files`; Markdown that shows it at its own size."""
+    """Write a PNG output, the `place`-th of its cell, as a file of `files`; Markdown that shows
+    it at its own size.
+    """
     data = base64.b64decode(png)
     width, height = struct.unpack(">II", data[16:24])
     files.mkdir(parents=True, exist_ok=True)
@@ -233,14 +380,19 @@ def figure(png: str, option: dict, files: Path, number: int, place: int) -> str:
     alt = option.get("fig-alt", "")
     alt = re.sub(r"[\"\\`$]", "", alt[place] if isinstance(alt, list) else alt)
     if not alt:
-        raise SystemExit(f"docs: {files.name}: figure {number} needs a line `#| fig-alt: what is seen` at the top of its cell.")
+        raise SystemExit(
+            f"docs: {files.name}: figure {number} needs a line `#| fig-alt: what is seen` "
+            "at the top of its cell."
+        )
     return f'![]({files.name}/figure-{number}.png){{alt="{alt}" width={width} height={height}}}\n'
 
 
 def as_markdown(data: dict) -> str:
-    """An output of a cell as Markdown if it is that or HTML, which Quarto would load scripts for from the network.
+    """An output of a cell as Markdown if it is that or HTML, which Quarto would load scripts for
+    from the network.
 
-    HTML is put into a block that scrolls; styles are left to the site, and its headings are none of the page.
+    HTML is put into a block that scrolls; styles are left to the site, and its headings are none of
+    the page.
     """
     if "image/png" in data or "text/html" not in data:
         return "".join(data.get("text/markdown", ""))
@@ -256,7 +408,11 @@ def output_markdown(output, option: dict, files: Path, number: int, place: int) 
     data = {kind: "".join(value) for kind, value in output["data"].items()}
     if "image/png" in data:
         return figure(data["image/png"], option, files, number, place)
-    return data["text/markdown"] + "\n" if "text/markdown" in data else fence(data["text/plain"], ".output")
+    return (
+        data["text/markdown"] + "\n"
+        if "text/markdown" in data
+        else fence(data["text/plain"], ".output")
+    )
 
 
 def markdown(notebook, files: Path) -> str:
@@ -269,9 +425,17 @@ def markdown(notebook, files: Path) -> str:
         option, code = options(cell.source)
         if option.get("echo") is not False and code.strip():
             shown = fence(code, ".python")
-            parts.append(folded(option.get("code-summary", "Code"), shown) if option.get("code-fold") else shown)
+            parts.append(
+                folded(option.get("code-summary", "Code"), shown)
+                if option.get("code-fold")
+                else shown
+            )
         for place, output in enumerate(cell.get("outputs", [])):
             number += 1
             shown = output_markdown(output, option, files, number, place)
-            parts.append(shown if option.get("output") == "asis" else f":::: {{.cell-output}}\n{shown}\n::::\n")
+            parts.append(
+                shown
+                if option.get("output") == "asis"
+                else f":::: {{.cell-output}}\n{shown}\n::::\n"
+            )
     return "\n".join(parts)

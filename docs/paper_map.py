@@ -1,4 +1,7 @@
-"""What the paper has, in its order (`paper_map.csv`). A section names what it derives in a comment, `<!-- paper: key key -->`."""
+"""What the paper has, in its order (`paper_map.csv`). A section names what it derives in a
+comment, `<!-- paper: key key -->`.
+"""
+
 import csv
 import functools
 import json
@@ -15,7 +18,12 @@ HEADING = re.compile(r"^#{1,4}\s+(.*?)\s*$")
 def lines_of(path):
     """The lines of a notebook's text."""
     cells = json.loads(Path(path).read_text(encoding="utf-8"))["cells"]
-    return [line for cell in cells if cell["cell_type"] == "markdown" for line in "".join(cell["source"]).splitlines()]
+    return [
+        line
+        for cell in cells
+        if cell["cell_type"] == "markdown"
+        for line in "".join(cell["source"]).splitlines()
+    ]
 
 
 def headings_and_tags(path):
@@ -31,7 +39,9 @@ def headings_and_tags(path):
 
 @functools.cache
 def equations(nbs):
-    """(page, number) of every labelled equation, by its label. The number is that of the page and that of the equation on it."""
+    """(page, number) of every labelled equation, by its label. The number is that of the page
+    and that of the equation on it.
+    """
     found = {}
     for path in sorted(nbs.rglob("*.ipynb")):
         page, chapter = path.relative_to(nbs).as_posix(), CHAPTER.match(path.name)
@@ -49,8 +59,16 @@ def anchor(heading):
 
 
 def read_map(root):
-    """The entries, a dictionary each, with `derivations`, (notebook, heading) pairs, and `labels_here`, those of our equations."""
-    entries = list(csv.DictReader(Path(root, "docs", "paper_map.csv").read_text("utf-8").splitlines(), delimiter="|", restval=""))
+    """The entries, a dictionary each, with `derivations`, (notebook, heading) pairs, and
+    `labels_here`, those of our equations.
+    """
+    entries = list(
+        csv.DictReader(
+            Path(root, "docs", "paper_map.csv").read_text("utf-8").splitlines(),
+            delimiter="|",
+            restval="",
+        )
+    )
     nbs, sections, labelled = Path(root) / "nbs", defaultdict(list), defaultdict(list)
     for path in sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path)):
         for heading, keys in headings_and_tags(path):
@@ -60,26 +78,64 @@ def read_map(root):
             for key in " ".join(TAG.findall(line)).split():
                 labelled[key].append(LABEL.search(line)[1])
     for entry in entries:  # claims name their pages, and a word that stands there
-        sections[entry["key"]] += [(page, headings_and_tags(nbs / f"{page}.ipynb")[1][0]) for page in re.findall("([^;=]+)=", entry["pages"])]
-    return [entry | {"derivations": sections[entry["key"]], "labels_here": labelled[entry["key"]]} for entry in entries]
+        sections[entry["key"]] += [
+            (page, headings_and_tags(nbs / f"{page}.ipynb")[1][0])
+            for page in re.findall("([^;=]+)=", entry["pages"])
+        ]
+    return [
+        entry | {"derivations": sections[entry["key"]], "labels_here": labelled[entry["key"]]}
+        for entry in entries
+    ]
 
 
 def as_table(entries, nbs):
     """Markdown, with the numbers of equations in the paper and on the site."""
-    lines = ["| in the paper | here | what it says | derived in | computed by, tested by | wrong |", "|---|---|---|---|---|---|"]
+    lines = [
+        "| in the paper | here | what it says | derived in | computed by, tested by | wrong |",
+        "|---|---|---|---|---|---|",
+    ]
     for entry in entries:
-        titles = {notebook: headings_and_tags(nbs / f"{notebook}.ipynb")[1][0] for notebook, _ in entry["derivations"]}  # without anchors
-        links = ", ".join(f"[{heading}](/{page}.ipynb{f'#{anchor(heading)}' * (heading != titles[page])})" for page, heading in entry["derivations"])
-        ours = ", ".join(f"[({number})](/{page}#{label})" for label in entry["labels_here"] for page, number in [equations(nbs)[label]])
-        ours = ours or " ".join(f"page {match[1]}" if (match := CHAPTER.match(notebook)) else notebook.rpartition("/")[2] for notebook, _ in entry["derivations"][:1])
-        texts = (entry[name].replace("tests/", "").replace(".py::", " ").split() for name in ("function", "test"))
+        # without anchors
+        titles = {
+            notebook: headings_and_tags(nbs / f"{notebook}.ipynb")[1][0]
+            for notebook, _ in entry["derivations"]
+        }
+        links = ", ".join(
+            f"[{heading}](/{page}.ipynb{f'#{anchor(heading)}' * (heading != titles[page])})"
+            for page, heading in entry["derivations"]
+        )
+        ours = ", ".join(
+            f"[({number})](/{page}#{label})"
+            for label in entry["labels_here"]
+            for page, number in [equations(nbs)[label]]
+        )
+        ours = ours or " ".join(
+            f"page {match[1]}"
+            if (match := CHAPTER.match(notebook))
+            else notebook.rpartition("/")[2]
+            for notebook, _ in entry["derivations"][:1]
+        )
+        texts = (
+            entry[name].replace("tests/", "").replace(".py::", " ").split()
+            for name in ("function", "test")
+        )
         code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text)) for text in texts))
-        number, name = entry["number"], entry["labels"].partition(" ")[0] or entry["key"] * (not entry["number"])
-        paper = (f"({number}) " if number[:1].isdigit() else f"{number} ") + breakable(name) * bool(name)
-        lines.append(f"| {paper} | {ours} | {entry['says']} | {links} | {code} | {', '.join(entry['errata'].split())} |")
+        number, name = (
+            entry["number"],
+            entry["labels"].partition(" ")[0] or entry["key"] * (not entry["number"]),
+        )
+        paper = (f"({number}) " if number[:1].isdigit() else f"{number} ") + breakable(name) * bool(
+            name
+        )
+        lines.append(
+            f"| {paper} | {ours} | {entry['says']} | {links} | {code} | "
+            f"{', '.join(entry['errata'].split())} |"
+        )
     return "\n".join(lines)
 
 
 def breakable(name):
     """A name as code that a narrow column may break after an underscore or a full stop."""
-    return name if name == "-" else "<code>" + re.sub(r"([_.:-])(?=\w)", r"\1<wbr>", name) + "</code>"
+    return (
+        name if name == "-" else "<code>" + re.sub(r"([_.:-])(?=\w)", r"\1<wbr>", name) + "</code>"
+    )

@@ -1,8 +1,8 @@
 """The reference pages: one for each module, made from its docstrings, and an index of all names.
-
-griffe reads code and docstrings without running them. The pages are notebooks that exist in memory only, so that Quarto and
-Pandoc read them as they read the others.
+ griffe reads code and docstrings without running them. The pages are notebooks that exist in memory
+only, so that Quarto and Pandoc read them as they read the others.
 """
+
 import doctest
 import functools
 import importlib
@@ -23,23 +23,48 @@ from docs.notebook import fence, folded, package, source_link
 FOLDER = "reference"
 MANY = 12  # names on a page; if there are more, what does not say how to call them is folded
 nbdev_index = functools.cache(NbdevLookup)
-logging.getLogger("griffe").setLevel(logging.ERROR)  # types stand in the code: it warns where they are not in the docstring
+# types stand in the code: it warns where they are not in the docstring
+logging.getLogger("griffe").setLevel(logging.ERROR)
 
 
 @functools.cache
 def homes() -> dict[str, str]:
-    """The notebook that each module is exported from, in the order of the menu, or the first of several."""
-    menu = re.findall(r"[\w/]+\.ipynb", (get_config().config_path / "_quarto.yml").read_text(encoding="utf-8"))
-    files = {path.relative_to(get_config().lib_path): path.read_text(encoding="utf-8") for path in get_config().lib_path.rglob("[a-z]*.py")}
-    named = {".".join(path.with_suffix("").parts): re.search(r"File to edit: (?:\.\./)+nbs/(\S+?)\.?$", text, flags=re.MULTILINE) for path, text in files.items()}
-    return dict(sorted(((name, match[1]) for name, match in named.items() if match), key=lambda item: menu.index(item[1])))
+    """The notebook that each module is exported from, in the order of the menu, or the first of
+    several.
+    """
+    menu = re.findall(
+        r"[\w/]+\.ipynb", (get_config().config_path / "_quarto.yml").read_text(encoding="utf-8")
+    )
+    files = {
+        path.relative_to(get_config().lib_path): path.read_text(encoding="utf-8")
+        for path in get_config().lib_path.rglob("[a-z]*.py")
+    }
+    named = {
+        ".".join(path.with_suffix("").parts): re.search(
+            r"File to edit: (?:\.\./)+nbs/(\S+?)\.?$", text, flags=re.MULTILINE
+        )
+        for path, text in files.items()
+    }
+    return dict(
+        sorted(
+            ((name, match[1]) for name, match in named.items() if match),
+            key=lambda item: menu.index(item[1]),
+        )
+    )
 
 
 @functools.cache
 def modules() -> list[str]:
-    """The modules with public names: those of the package's own first, in its order, then in the order of their pages on the site."""
+    """The modules with public names: those of the package's own first, in its order, then in the
+    order of their pages on the site.
+    """
     found = [name for name in homes() if package()[name].exports]
-    return list(dict.fromkeys([name for one in package().exports for name in found if one in package()[name].exports] + found))
+    return list(
+        dict.fromkeys(
+            [name for one in package().exports for name in found if one in package()[name].exports]
+            + found
+        )
+    )
 
 
 def sources() -> list[str]:
@@ -48,7 +73,9 @@ def sources() -> list[str]:
 
 
 def parse_docstring(text: str | None) -> dict[str, list]:
-    """The sections of a numpydoc docstring by name, the text before the first under "": items, or pieces of text."""
+    """The sections of a numpydoc docstring by name, the text before the first under "": items,
+    or pieces of text.
+    """
     found = {}
     for section in griffe.Docstring(inspect.cleandoc(text or "")).parse("numpy"):
         if section.kind.value == "admonition":
@@ -61,7 +88,9 @@ def parse_docstring(text: str | None) -> dict[str, list]:
 
 
 def text_of(thing: griffe.Object) -> str:
-    """What the comment beside a constant says; else a docstring, which for an estimator is put together when it is imported."""
+    """What the comment beside a constant says; else a docstring, which for an estimator is put
+    together when it is imported.
+    """
     if thing.is_attribute and "property" not in thing.labels:
         return thing.module.lines[thing.endlineno - 1].partition("  # ")[2]
     path = thing.path.removeprefix(thing.module.path).split(".")[1:]
@@ -69,7 +98,9 @@ def text_of(thing: griffe.Object) -> str:
 
 
 def target_of(word: str, module: str) -> str | None:
-    """Where the reference defines a name that a docstring of `module` has in back-ticks, alone or after that of its module."""
+    """Where the reference defines a name that a docstring of `module` has in back-ticks, alone
+    or after that of its module.
+    """
     parts = word.partition("(")[0].split(".")
     for other in dict.fromkeys([module, *modules()] if module else ()):
         for name in [part for part in parts if part in (package()[other].exports or ())]:
@@ -79,14 +110,19 @@ def target_of(word: str, module: str) -> str | None:
 
 
 def inline(text: str, module: str, own: tuple[str, ...] = ()) -> str:
-    """One line of a docstring as Markdown: all marks but back-ticks stand for themselves; names in `own` are no links."""
+    """One line of a docstring as Markdown: all marks but back-ticks stand for themselves; names
+    in `own` are no links.
+    """
 
     def code(word: str) -> str:
         target = None if word in own else target_of(word, module)
         return f"[`{word}`]({target})" if target else f"`{word}`"
 
     pieces = re.split(r"(``.+?``|`[^`]+`)", " ".join(text.split()))
-    return "".join(code(piece.strip("`")) if i % 2 else re.sub(r"([!-.:-@\[-_{-~])", r"\\\1", piece) for i, piece in enumerate(pieces))
+    return "".join(
+        code(piece.strip("`")) if i % 2 else re.sub(r"([!-.:-@\[-_{-~])", r"\\\1", piece)
+        for i, piece in enumerate(pieces)
+    )
 
 
 def prose(text: str, module: str, own: tuple[str, ...] = ()) -> str:
@@ -104,20 +140,37 @@ def prose(text: str, module: str, own: tuple[str, ...] = ()) -> str:
 
 
 def listed(section: str, items: list, module: str, own: tuple[str, ...]) -> str:
-    """A section that is a list, as a definition list of Pandoc; names that are described together share an item."""
+    """A section that is a list, as a definition list of Pandoc; names that are described
+    together share an item.
+    """
     rows = []
-    for (kind, text), group in itertools.groupby(items, key=lambda item: (str(item.annotation or ""), item.description)):
-        names = ", ".join(f"`{name}`" for item in group if getattr(item, "name", "") for name in item.name.split(", "))
+    for (kind, text), group in itertools.groupby(
+        items, key=lambda item: (str(item.annotation or ""), item.description)
+    ):
+        names = ", ".join(
+            f"`{name}`"
+            for item in group
+            if getattr(item, "name", "")
+            for name in item.name.split(", ")
+        )
         names, kind = (f"`{kind}`", "") if section in ("Raises", "Warns") else (names, kind)
         said = f"[{inline(kind, module, own)}]{{.kind}}" if kind else ""
-        rows.append(f"{' '.join(filter(None, [names, said]))}\n\n:   " + textwrap.indent(prose(text, module, own) or "[]{}", "    ").lstrip())
+        rows.append(
+            f"{' '.join(filter(None, [names, said]))}\n\n:   "
+            + textwrap.indent(prose(text, module, own) or "[]{}", "    ").lstrip()
+        )
     return "::: {.fields}\n" + "\n\n".join(rows) + "\n:::"
 
 
 def examples(pieces: list[tuple]) -> str:
     """Doctests as the notebooks show code: what is typed, then what it prints."""
     parts, typed = [], ""
-    split = (doctest.DocTestParser().parse(text + "\n") if kind.value == "examples" else [prose(text, "")] for kind, text in pieces)
+    split = (
+        doctest.DocTestParser().parse(text + "\n")
+        if kind.value == "examples"
+        else [prose(text, "")]
+        for kind, text in pieces
+    )
     for piece in [*itertools.chain(*split), "\n"]:
         text = piece if isinstance(piece, str) else ""
         typed += "" if text == piece else re.sub(r"\s*# doctest:.*", "", piece.source)
@@ -125,49 +178,91 @@ def examples(pieces: list[tuple]) -> str:
         if typed and (printed or text.strip() or text == "\n"):
             parts.append(fence(typed, ".python"))
             typed = ""
-        parts += [f":::: {{.cell-output}}\n{fence(printed, '.output')}\n::::\n"] * bool(printed) + [text.strip()] * bool(text.strip())
+        parts += [f":::: {{.cell-output}}\n{fence(printed, '.output')}\n::::\n"] * bool(printed) + [
+            text.strip()
+        ] * bool(text.strip())
     return "\n".join(parts)
 
 
 def documented(text: str, module: str) -> str:
     """A docstring as Markdown."""
     sections = parse_docstring(text)
-    own = tuple(name for part in ("Parameters", "Attributes") for item in sections.get(part, ()) for name in item.name.split(", "))
+    own = tuple(
+        name
+        for part in ("Parameters", "Attributes")
+        for item in sections.get(part, ())
+        for name in item.name.split(", ")
+    )
     done, hidden = [prose("\n\n".join(sections.pop("", [])), module, own)], {}
     for name, items in sections.items():
-        shown = examples(items) if name == "Examples" else prose("\n\n".join(items), module, own) if isinstance(items[0], str) else listed(name, items, module, own)
-        if name in ("Parameters", "Attributes", "Returns", "Yields") or len(package()[module].exports) <= MANY:
+        shown = (
+            examples(items)
+            if name == "Examples"
+            else prose("\n\n".join(items), module, own)
+            if isinstance(items[0], str)
+            else listed(name, items, module, own)
+        )
+        if (
+            name in ("Parameters", "Attributes", "Returns", "Yields")
+            or len(package()[module].exports) <= MANY
+        ):
             done.append(f"[{name}]{{.part}}\n\n{shown}")
         else:
             hidden[name] = shown
     if hidden:
-        within = (f"[{name}]{{.part}}\n\n{shown}" if len(hidden) > 1 else shown for name, shown in hidden.items())
+        within = (
+            f"[{name}]{{.part}}\n\n{shown}" if len(hidden) > 1 else shown
+            for name, shown in hidden.items()
+        )
         done.append(folded(", ".join(hidden), "\n\n".join(within)))
     return "\n\n".join(filter(None, done))
 
 
 def signature(name: str, thing: griffe.Object) -> str:
-    """How to call a function or a class, or the type of a property, wrapped to the width of a page."""
+    """How to call a function or a class, or the type of a property, wrapped to the width of a
+    page.
+    """
     if thing.is_attribute:
         return f"{name}: {thing.annotation or 'object'}"
     maker = thing.all_members.get("__init__") if thing.is_class else thing
     line = maker.signature(name=name, return_type=thing.is_function) if maker else f"{name}()"
     if thing.is_class and "NamedTuple" in map(str, thing.bases):
-        fields = [field for field in thing.attributes.values() if field.annotation and "property" not in field.labels]
-        line = f"{name}({', '.join(f'{one.name}: {one.annotation}' + f' = {one.value}' * bool(one.value) for one in fields)})"
+        fields = [
+            field
+            for field in thing.attributes.values()
+            if field.annotation and "property" not in field.labels
+        ]
+        parts = [
+            f"{one.name}: {one.annotation}" + f" = {one.value}" * bool(one.value) for one in fields
+        ]
+        line = f"{name}({', '.join(parts)})"
     within, end = line[len(name) + 1 :].rsplit(")", 1)
     each = re.split(r", (?=\*|\w+[:=])", within)
-    return line if len(line) <= 86 else f"{name}(\n" + "".join(f"    {one},\n" for one in each) + f"){end}"
+    return (
+        line
+        if len(line) <= 86
+        else f"{name}(\n" + "".join(f"    {one},\n" for one in each) + f"){end}"
+    )
 
 
 @functools.cache
 def command(module: str, name: str):
-    """The command of the command line that a name is, as click describes it where it is called, or nothing."""
+    """The command of the command line that a name is, as click describes it where it is called,
+    or nothing.
+    """
     if module != "cli":
         return None
-    cli, typed = importlib.import_module(f"{get_config().lib_name}.cli"), get_config().lib_name.replace("_", "-")
+    cli, typed = (
+        importlib.import_module(f"{get_config().lib_name}.cli"),
+        get_config().lib_name.replace("_", "-"),
+    )
     found = getattr(cli, name)
-    return found.context_class(found, info_name=typed if found is cli.main else f"{typed} {found.name}", terminal_width=88, **cli.main.context_settings)
+    return found.context_class(
+        found,
+        info_name=typed if found is cli.main else f"{typed} {found.name}",
+        terminal_width=88,
+        **cli.main.context_settings,
+    )
 
 
 def label(module: str, name: str) -> str:
@@ -177,20 +272,33 @@ def label(module: str, name: str) -> str:
 
 def said_of(module: str, name: str) -> str:
     """One line about a name."""
-    said = found.command.get_short_help_str(200) if (found := command(module, name)) else text_of(package()[module][name])
+    said = (
+        found.command.get_short_help_str(200)
+        if (found := command(module, name))
+        else text_of(package()[module][name])
+    )
     return inline(inspect.cleandoc(said).partition("\n\n")[0], module, (name,))
 
 
 def method_entries(module: str, cls: griffe.Class) -> str:
-    """The methods of a class that have a docstring: those of its own in full, those that a base class documents here by name."""
+    """The methods of a class that have a docstring: those of its own in full, those that a base
+    class documents here by name.
+    """
     lib = get_config().lib_name
     bases = [base for base in cls.mro() if base.path.startswith(lib)]
     public = [base for base in bases if base.name in (base.module.exports or ())]
     own, inherited, known = {}, {}, set()
     for base in [cls, *bases]:
-        owner = base if base in public else next((one for one in public[::-1] if base in one.mro()), None)  # what a public base inherits is documented there
+        # what a public base inherits is documented there
+        owner = (
+            base
+            if base in public
+            else next((one for one in public[::-1] if base in one.mro()), None)
+        )
         for name, thing in base.members.items():
-            called = (thing.is_function or "property" in thing.labels) and (name[0] != "_" or name == "__call__")
+            called = (thing.is_function or "property" in thing.labels) and (
+                name[0] != "_" or name == "__call__"
+            )
             if called and text_of(thing).strip() and not owner:
                 own.setdefault(name, thing)
             elif called and text_of(thing).strip() and name not in known:
@@ -200,37 +308,72 @@ def method_entries(module: str, cls: griffe.Class) -> str:
     for base, names in inherited.items():
         owner = base.module.path.removeprefix(f"{lib}.")
         page = f"{owner}.ipynb" * (owner != module)
-        said = ", ".join(f"[`{name}`]({page}#{base.name}.{name})" for name in names if name not in own)
+        said = ", ".join(
+            f"[`{name}`]({page}#{base.name}.{name})" for name in names if name not in own
+        )
         parts += [f"[`{base.name}`]({page}#{base.name}): {said}"] * bool(said)
     for name, thing in own.items():
         place, said = f"{{#{cls.name}.{name}", documented(text_of(thing), module)
-        if name in known and len(package()[module].exports) > MANY and set(parse_docstring(text_of(thing))) == {""}:  # how it differs, not how it is called
+        # how it differs, not how it is called
+        if (
+            name in known
+            and len(package()[module].exports) > MANY
+            and set(parse_docstring(text_of(thing))) == {""}
+        ):
             brief.append(f"[`{name}`]{place}}}\n\n:   {' '.join(said.split())}")
         else:
-            full += [f"#### `{cls.name}.{name}` {place} .api}}\n\n{fence(signature(name, thing), '.python .signature')}", said]
+            full += [
+                f"#### `{cls.name}.{name}` {place} "
+                f".api}}\n\n{fence(signature(name, thing), '.python .signature')}",
+                said,
+            ]
     said = [f"::: {{.inherited}}\nAs in {'; as in '.join(parts)}.\n:::"] * bool(parts)
     return "\n\n".join(said + ["::: {.fields}", *brief, ":::"] * bool(brief) + full)
 
 
 def entry(module: str, name: str) -> str:
     """A name in full: heading, links, signature, docstring, methods."""
-    thing, known = package()[module][name], nbdev_index()[f"{get_config().lib_name}.{module}.{name}"]
-    links = f"[derivation]({known[0] if known else f'../{homes()[module]}'}) · [source]({source_link(module, name)})"
+    thing, known = (
+        package()[module][name],
+        nbdev_index()[f"{get_config().lib_name}.{module}.{name}"],
+    )
+    links = (
+        f"[derivation]({known[0] if known else f'../{homes()[module]}'}) · "
+        f"[source]({source_link(module, name)})"
+    )
     parts = [f"### `{label(module, name)}` {{#{name} .api}}\n\n::: {{.api-links}}\n{links}\n:::"]
     if found := command(module, name):
         parts += [fence(found.get_help(), ".text")]
     elif thing.is_attribute:
         value = str(thing.value)
-        parts += [fence(f"{name} = {value if len(value) <= 60 else value[:59] + '…'}", ".python .signature"), inline(text_of(thing), module)]
+        parts += [
+            fence(
+                f"{name} = {value if len(value) <= 60 else value[:59] + '…'}", ".python .signature"
+            ),
+            inline(text_of(thing), module),
+        ]
     else:
-        parts += [fence(signature(name, thing), ".python .signature"), documented(text_of(thing), module)]
+        parts += [
+            fence(signature(name, thing), ".python .signature"),
+            documented(text_of(thing), module),
+        ]
     return "\n\n".join(parts + ([method_entries(module, thing)] if thing.is_class else []))
 
 
 def table(module: str, names: list[str], page: str = "") -> str:
-    """Names with one line each, for the page of the module or, if `page` is what that is called, for another one."""
-    rows = [f"| [`{label(module, name)}`](#{name}) | {said_of(module, name)} |".replace("](#", f"]({page}#") for name in names]
-    return "\n".join(["::: {.names}", "| | |" if page else "| name | what it is |", "|---|---|", *rows, ":::"])  # the index explains itself, and is long
+    """Names with one line each, for the page of the module or, if `page` is what that is called,
+    for another one.
+    """
+    rows = [
+        f"| [`{label(module, name)}`](#{name}) | {said_of(module, name)} |".replace(
+            "](#", f"]({page}#"
+        )
+        for name in names
+    ]
+    # the index explains itself, and is long
+    return "\n".join(
+        ["::: {.names}", "| | |" if page else "| name | what it is |", "|---|---|", *rows, ":::"]
+    )
 
 
 def module_page(module: str) -> tuple[str, str, str]:
@@ -238,17 +381,34 @@ def module_page(module: str) -> tuple[str, str, str]:
     library, public = get_config().lib_name, package()[module].exports
     parents = package(), package()[module].parent, package()[module]
     place = next(parent.path for parent in parents if public[0] in (parent.exports or ()))
-    imported = f"`{label(module, public[0])}` is installed with the package." if command(module, public[0]) else f"Every name on this page is imported like `from {place} import {public[0]}`. Shapes: N data points, D input columns, M inducing variables, S test inputs."
-    top = f"Derived, with tests and pictures, on [the page of this module](../{homes()[module]}). {imported}"
-    text = "\n\n".join([top, table(module, public), "## In full", *[entry(module, name) for name in public]])
+    imported = (
+        f"`{label(module, public[0])}` is installed with the package."
+        if command(module, public[0])
+        else f"Every name on this page is imported like `from {place} import {public[0]}`. "
+        "Shapes: N data points, D input columns, M inducing variables, S test inputs."
+    )
+    top = (
+        "Derived, with tests and pictures, on [the page of this "
+        f"module](../{homes()[module]}). {imported}"
+    )
+    text = "\n\n".join(
+        [top, table(module, public), "## In full", *[entry(module, name) for name in public]]
+    )
     return f"{library}.{module}", text_of(package()[module]).strip(), text
 
 
 def index_page() -> tuple[str, str, str]:
     """Title, subtitle and text of the list of all names."""
-    parts = ["What a function does, what it takes and what it gives back. How the names came about is in the derivation, how they are used together in the tutorials and how-to pages."]
+    parts = [
+        "What a function does, what it takes and what it gives back. How the names came "
+        "about is in the derivation, how they are used together in the tutorials and "
+        "how-to pages."
+    ]
     for module in modules():
-        parts.append(f"## [`{module}`]({module}.ipynb) {{#{module}}}\n\n{prose(text_of(package()[module]), '')}")
+        parts.append(
+            f"## [`{module}`]({module}.ipynb) "
+            f"{{#{module}}}\n\n{prose(text_of(package()[module]), '')}"
+        )
         parts.append(table(module, package()[module].exports, f"{module}.ipynb"))
     return "Reference", "Every public name of the package, with one line each.", "\n\n".join(parts)
 
@@ -257,9 +417,22 @@ def made(source: str):
     """The page `source` as a notebook that needs no more processing."""
     stem = source.removeprefix(f"{FOLDER}/").removesuffix(".ipynb")
     title, subtitle, text = index_page() if stem == "index" else module_page(stem)
-    front = {"title": title, "description": subtitle, "output-file": f"{stem}.html", "order": sources().index(source)}
-    head = "---\n" + "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in front.items()) + "---\n"
+    front = {
+        "title": title,
+        "description": subtitle,
+        "output-file": f"{stem}.html",
+        "order": sources().index(source),
+    }
+    head = (
+        "---\n"
+        + "".join(
+            f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in front.items()
+        )
+        + "---\n"
+    )
     language = {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
-    notebook = new_nb([mk_cell(head, "raw", id="raw"), mk_cell(text, "markdown", id="markdown")], language)
+    notebook = new_nb(
+        [mk_cell(head, "raw", id="raw"), mk_cell(text, "markdown", id="markdown")], language
+    )
     notebook.frontmatter_, notebook.module_ = front, None if stem == "index" else stem
     return notebook

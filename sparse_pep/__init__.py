@@ -1,4 +1,6 @@
-"""Sparse Gaussian processes by Power Expectation Propagation, for every power from 0 (variational) to 1 (EP)."""
+"""Sparse Gaussian processes by Power Expectation Propagation, for every power from 0 (variational)
+to 1 (EP).
+"""
 
 __version__ = "0.1.0"
 
@@ -13,7 +15,10 @@ __all__ = ["SparsePEPRegressor", "SparsePEPClassifier", "SparsePEP", "LBFGS", "A
 
 
 def __getattr__(name: str):
-    """An estimator or an optimiser, imported when it is first used, because loading scikit-learn takes most of a second."""
+    """An estimator or an optimiser, imported when it is first used, because loading scikit-learn
+    takes most of a second.
+    """
     if name in __all__:
-        return getattr(import_module(f"sparse_pep.{'training' if name in ('LBFGS', 'Adam') else 'estimators'}"), name)
+        home = "training" if name in ("LBFGS", "Adam") else "estimators"
+        return getattr(import_module(f"sparse_pep.{home}"), name)
     raise AttributeError(f"module 'sparse_pep' has no attribute {name!r}")

@@ -32,7 +32,9 @@ class Partition:
             labels = np.asarray(self.labels)
             numbers = np.unique(labels, return_inverse=True)[1]
         except (TypeError, ValueError) as error:
-            raise ValueError("`labels` must be all numbers or all text, (N,); give a label to every data point.") from error
+            raise ValueError(
+                "`labels` must be all numbers or all text, (N,); give a label to every data point."
+            ) from error
         if labels.ndim != 1 or not len(labels):
             raise ValueError(f"`labels` must have shape (N,), N > 0; got {labels.shape}.")
         if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
@@ -57,11 +59,15 @@ class Partition:
 
     def powers(self, power: ArrayLike) -> np.ndarray:
         """Power of each data point (N,), from one number, one for each block (B,), or one for each
-        data point (N,). If there are as many blocks as data points, entry n belongs to data point n.
+        data point (N,). If there are as many blocks as data points, entry n belongs to data point
+        n.
         """
         power, N, B = as_floats(power, "power"), len(self.labels), len(self)
         if power.shape not in ((), (B,), (N,)):
-            raise ValueError(f"`power` must be a number, or one for each of {B} blocks or {N} data points; got shape {power.shape}.")
+            raise ValueError(
+                f"`power` must be a number, or one for each of {B} blocks or {N} data "
+                f"points; got shape {power.shape}."
+            )
         if not np.all((power >= 0.0) & (power <= 1.0)):
             raise ValueError(f"`power` must be in [0, 1] everywhere; got {power}.")
         if power.shape == (B,) and B < N:
@@ -75,7 +81,8 @@ class Partition:
             n = int(np.flatnonzero(first != values)[0])
             raise ValueError(
                 f"`{name}` must be the same for all data of a block, which has one site; in block "
-                f"{self.labels[n]} there are {first[n]} and {values[n]}. Give one {name} for each block."
+                f"{self.labels[n]} there are {first[n]} and {values[n]}. Give one {name} "
+                "for each block."
             )
         return values
 
@@ -97,9 +104,12 @@ def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np
     return parts
 
 # %% ../nbs/12_blocks.ipynb #36d5f865
-def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()) -> Partition:
-    """Blocks of at most `size` inputs X (N, D) that lie close together, with each column scaled by its spread.
-    Rows of a block agree in all values `shared`, such as weights. Cost O(N²D/size) for each pass of k-means.
+def clustered_blocks(
+    X: np.ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()
+) -> Partition:
+    """Blocks of at most `size` inputs X (N, D) that lie close together, with each column scaled by
+    its spread. Rows of a block agree in all values `shared`, such as weights. Cost O(N²D/size) for
+    each pass of k-means.
     """
     if size < 1:
         raise ValueError(f"`size` must be at least 1; got {size}.")
@@ -119,7 +129,8 @@ def clustered_blocks(X: np.ndarray, size: int, rng: np.random.Generator, shared:
 class BlockChunk:
     """Some whole blocks that are processed together."""
 
-    members: tuple[np.ndarray, ...]  # numbers of the data points (G, b), one array for each size of block
+    # numbers of the data points (G, b), one array for each size of block
+    members: tuple[np.ndarray, ...]
 
     @cached_property
     def rows(self) -> np.ndarray:
@@ -130,7 +141,9 @@ class BlockChunk:
     def columns(self) -> tuple[slice, ...]:
         """Slice of `rows` that each array of `members` occupies."""
         stops = np.cumsum([group.size for group in self.members])
-        return tuple(slice(int(stop) - group.size, int(stop)) for stop, group in zip(stops, self.members))
+        return tuple(
+            slice(int(stop) - group.size, int(stop)) for stop, group in zip(stops, self.members)
+        )
 
     def views(self, V: np.ndarray) -> list[np.ndarray]:
         """V (M, n) as stacks (G, M, b), one for each array of `members`; no copies."""
@@ -141,7 +154,9 @@ class BlockChunk:
 
 # %% ../nbs/12_blocks.ipynb #ef18a2b6
 def block_chunks(blocks: Partition, n_inducing: int) -> list[BlockChunk]:
-    """Chunks that together hold all blocks, cut where a block ends, of about the sizes of `chunk_slices`."""
+    """Chunks that together hold all blocks, cut where a block ends, of about the sizes of
+    `chunk_slices`.
+    """
     sizes, labels = blocks.sizes, blocks.labels
     by_size = np.argsort(sizes, kind="stable")
     data = np.lexsort((labels, sizes[labels]))  # all data points, blocks in the order of `by_size`
@@ -165,12 +180,15 @@ def block_cholesky(S: np.ndarray, power: np.ndarray) -> np.ndarray:
     try:
         return np.linalg.cholesky(np.eye(S.shape[-1]) + power[:, None, None] * S)
     except np.linalg.LinAlgError as error:
-        raise np.linalg.LinAlgError("`I + αD/σ²` of a block is not positive definite; check kernel and noise.") from error
+        raise np.linalg.LinAlgError(
+            "`I + αD/σ²` of a block is not positive definite; check kernel and noise."
+        ) from error
 
 # %% ../nbs/12_blocks.ipynb #9ccb3804
 def log_det_ratio(S: np.ndarray, power: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    """log|I + αS| / α for each of G matrices (G,); at α = 0 the limit tr S (Equation 12.3 of the site). S (G, b, b) is symmetric
-    with I + αS positive definite, and `lower` is from `block_cholesky`.
+    """log|I + αS| / α for each of G matrices (G,); at α = 0 the limit tr S (Equation 12.3 of the
+    site). S (G, b, b) is symmetric with I + αS positive definite, and `lower` is from
+    `block_cholesky`.
     """
     safe = np.where(power == 0.0, 1.0, power)[:, None]
     below = np.tril(lower, -1) / safe[..., None]
@@ -197,13 +215,19 @@ def inverse_lower(lower: np.ndarray) -> np.ndarray:
 
 # %% ../nbs/12_blocks.ipynb #a8ec3085
 def gaussian_block_sites(
-    y: np.ndarray, D: np.ndarray, noise_variance: np.ndarray, power: np.ndarray, share: np.ndarray | None = None
+    y: np.ndarray,
+    D: np.ndarray,
+    noise_variance: np.ndarray,
+    power: np.ndarray,
+    share: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sites of G blocks of size b at the fixed point, for Gaussian noise: R (G, b, b) with T = R Rᵀ, the
-    shift ν = Ty of the shape of y, (G, b) or (G, b, K), and the terms c_b (G,) of log Z_PEP, in nats.
+    """Sites of G blocks of size b at the fixed point, for Gaussian noise: R (G, b, b) with T = R
+    Rᵀ, the shift ν = Ty of the shape of y, (G, b) or (G, b, K), and the terms c_b (G,) of log
+    Z_PEP, in nats.
 
     D (G, b, b) is the unexplained covariance, and `power` and `share` are κ and γ (G,) of
-    `regression.gaussian_sites`. Cost O(Gb³ + GKb²). Equation 12.1 of the site; section 3.6 of the paper, where the sign differs.
+    `regression.gaussian_sites`. Cost O(Gb³ + GKb²). Equation 12.1 of the site; section 3.6 of the
+    paper, where the sign differs.
     """
     scale = 1.0 / np.sqrt(noise_variance)
     S = scale[:, :, None] * D * scale[:, None, :]
@@ -241,10 +265,11 @@ def block_roots(D: np.ndarray) -> np.ndarray:
 def outer_sites(
     root: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Sites T (G, b, b) and ν (G, b) of G blocks from the inner sites τ̃ and ν̃ (G, b) of their data points, the
-    covariance E (G, b, b) of f given u under the tilted density, and the terms −log|I + αT̃D|/(2α) + ½α ν̃ᵀEν̃
-    (G,); Equation 12.9 of the site. `root` is R (G, b, b) with D = R Rᵀ. All are NaN if some tilted density is not a
-    distribution, which is possible with negative τ̃ only; a search then takes a smaller step.
+    """Sites T (G, b, b) and ν (G, b) of G blocks from the inner sites τ̃ and ν̃ (G, b) of their
+    data points, the covariance E (G, b, b) of f given u under the tilted density, and the terms
+    −log|I + αT̃D|/(2α) + ½α ν̃ᵀEν̃ (G,); Equation 12.9 of the site. `root` is R (G, b, b) with D =
+    R Rᵀ. All are NaN if some tilted density is not a distribution, which is possible with negative
+    τ̃ only; a search then takes a smaller step.
     """
     S = root.transpose(0, 2, 1) @ (precision[:, :, None] * root)
     try:
@@ -263,10 +288,16 @@ def outer_sites(
 
 # %% ../nbs/12_blocks.ipynb #a482e301
 def gaussian_block_adjoint(
-    T: np.ndarray, D: np.ndarray, noise_variance: np.ndarray, squares: np.ndarray, power: np.ndarray, share: np.ndarray,
+    T: np.ndarray,
+    D: np.ndarray,
+    noise_variance: np.ndarray,
+    squares: np.ndarray,
+    power: np.ndarray,
+    share: np.ndarray,
     n_outputs: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights (Equation 12.17 of the site).
+    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights (Equation 12.17
+    of the site).
 
     `squares` (G, b, b) is TAT + d₁d₁ᵀ, summed over outputs; `power` and `share` (G, 1, 1) are κ
     and γ, and the other arguments those of `gaussian_block_sites`.
@@ -300,24 +331,37 @@ def add_symmetric_product(S: np.ndarray, G: np.ndarray, V: np.ndarray) -> None:
 
 # %% ../nbs/12_blocks.ipynb #e47b80d3
 def with_inner_sites(
-    half: np.ndarray, mu: np.ndarray, D: np.ndarray, site: tuple[np.ndarray, np.ndarray], inner: tuple[np.ndarray, np.ndarray], weight: np.ndarray
+    half: np.ndarray,
+    mu: np.ndarray,
+    D: np.ndarray,
+    site: tuple[np.ndarray, np.ndarray],
+    inner: tuple[np.ndarray, np.ndarray],
+    weight: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Means (K, G, b) and variances (G, b) of f in G blocks whose sites of `weight` (G,) are replaced by all inner sites, Equation
-    12.18 of the site. `half` (G, M, b) is L_B⁻¹V_b, mu (G, b, K) the means, `site` T, ν, and `inner` τ̃ (G, b), ν̃ (K, G, b).
+    """Means (K, G, b) and variances (G, b) of f in G blocks whose sites of `weight` (G,) are
+    replaced by all inner sites, Equation 12.18 of the site. `half` (G, M, b) is L_B⁻¹V_b, mu (G, b,
+    K) the means, `site` T, ν, and `inner` τ̃ (G, b), ν̃ (K, G, b).
     """
     (T, nu), (precision, shift), w = site, inner, weight[:, None, None]
     A, one = half.transpose(0, 2, 1) @ half, np.eye(half.shape[2])
     gain = solve_each(one - w * A @ T, A)
     m, C = mu + gain @ (w * (T @ mu - nu)), gain + D  # given the sites of the other blocks
-    found = solve_each(one + C * precision[:, None, :], np.concatenate([C, m + C @ np.moveaxis(shift, 0, -1)], axis=2))
-    return np.moveaxis(found[:, :, len(one) :], -1, 0), np.einsum("gkk->gk", found[:, :, : len(one)])
+    found = solve_each(
+        one + C * precision[:, None, :],
+        np.concatenate([C, m + C @ np.moveaxis(shift, 0, -1)], axis=2),
+    )
+    return np.moveaxis(found[:, :, len(one) :], -1, 0), np.einsum(
+        "gkk->gk", found[:, :, : len(one)]
+    )
 
 # %% ../nbs/12_blocks.ipynb #5ea1c031
 KEPT_SITES = 2_000_000  # entries of the D_b: they and R are kept for the gradient up to 32 MB
 
 
 class BlockSites(Shard):
-    """Rows in blocks, named by `labels` (n,). The site of a block on w_bᵀu follows from the sites (2, C, n) of its rows on f."""
+    """Rows in blocks, named by `labels` (n,). The site of a block on w_bᵀu follows from the
+    sites (2, C, n) of its rows on f.
+    """
 
     own_sites = False
 
@@ -334,10 +378,16 @@ class BlockSites(Shard):
         if self.known:
             self.state = self.state._replace(sites=(1.0 / self.noise, self.y.T / self.noise))
             self.keeps_D = len(self.y) * partition.sizes.max() <= KEPT_SITES
-        self.keeps_V, self.keeps_Kuf = self.keeps_V and self.keeps_D, self.keeps_Kuf and self.keeps_D  # or D anew in each pass
+        # or D anew in each pass
+        self.keeps_V, self.keeps_Kuf = (
+            self.keeps_V and self.keeps_D,
+            self.keeps_Kuf and self.keeps_D,
+        )
 
     def explain(self, i: int, Kbb: Sequence[np.ndarray], V: np.ndarray) -> None:
-        """Store the unexplained covariance D of each block, or a root of it where the sites have to be searched for."""
+        """Store the unexplained covariance D of each block, or a root of it where the sites have
+        to be searched for.
+        """
         chunk, left, self.clipped[i] = self.chunks[i], [], 0
         for rows, K, own in zip(chunk.members, Kbb, chunk.views(V)):
             D, n_clipped = unexplained_blocks(K, own)
@@ -353,13 +403,17 @@ class BlockSites(Shard):
             self.explained.discard(i)
 
     def blocks_of(self, c: int, i: int) -> list[tuple[Any, ...]]:
-        """Sites of the blocks of a chunk: R with T = RRᵀ, ν and terms of log Z where they are known, else T, ν, E and terms."""
+        """Sites of the blocks of a chunk: R with T = RRᵀ, ν and terms of log Z where they are
+        known, else T, ν, E and terms.
+        """
         if (c, i) not in self.outer:
             found = []
             for rows, left in zip(self.chunks[i].members, self.left[i]):
                 kappa, gamma = self.kappa[rows[:, 0]], self.gamma[rows[:, 0]]
                 if self.known:
-                    found.append(gaussian_block_sites(self.y[rows], left, self.noise[rows], kappa, gamma))
+                    found.append(
+                        gaussian_block_sites(self.y[rows], left, self.noise[rows], kappa, gamma)
+                    )
                 else:
                     precision, shift = self.state.sites[:, c]
                     found.append(outer_sites(left, precision[rows], shift[rows], kappa))
@@ -368,15 +422,22 @@ class BlockSites(Shard):
 
 # %% ../nbs/12_blocks.ipynb #5ea1c033
 class BlockMarginals(BlockSites):
-    """Blocks with what they add to the sums, and their marginals, of which each data point may be left out."""
+    """Blocks with what they add to the sums, and their marginals, of which each data point may
+    be left out.
+    """
 
     def outer_pairs(self, c: int, i: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Precision T (G, b, b) and shifts ν (G, b, K) of the blocks of a chunk, of K outputs."""
         sites = self.blocks_of(c, i)
-        return [(T @ T.transpose(0, 2, 1) if self.known else T, nu.reshape(*nu.shape[:2], -1)) for T, nu, *_ in sites]
+        return [
+            (T @ T.transpose(0, 2, 1) if self.known else T, nu.reshape(*nu.shape[:2], -1))
+            for T, nu, *_ in sites
+        ]
 
     def add_sites(self, c: int, i: int, V: np.ndarray, S: np.ndarray, s: np.ndarray) -> float:
-        """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of log Z."""
+        """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of
+        log Z.
+        """
         VT, blocks, shifts, terms = np.empty_like(V), self.chunks[i], [], 0.0
         parts = zip(blocks.members, self.blocks_of(c, i), blocks.views(V), blocks.views(VT))
         for rows, (T, shift, *_, each), own, out in parts:
@@ -392,24 +453,37 @@ class BlockMarginals(BlockSites):
         self.release(i)
         return float(terms)
 
-    def marginals_of(self, c: int, i: int, V: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance (n,) of each fₙ under the tilted density of its block (Equation 12.13 of the site)."""
+    def marginals_of(
+        self, c: int, i: int, V: np.ndarray, posterior: Posterior
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance (n,) of each fₙ under the tilted density of its block (Equation
+        12.13 of the site).
+        """
         blocks, (precision, shift) = self.chunks[i], self.state.sites[:, c]
         half, JT = solve_lower(posterior.B, V), np.empty_like(V)
         mu, (mean, var) = posterior.b @ half, np.empty((2, V.shape[1]))
-        parts = zip(blocks.members, self.blocks_of(c, i), blocks.columns, blocks.views(half), blocks.views(JT))
+        parts = zip(
+            blocks.members,
+            self.blocks_of(c, i),
+            blocks.columns,
+            blocks.views(half),
+            blocks.views(JT),
+        )
         for rows, (_, _, E, _), columns, own, out in parts:
             a, tau = self.power[rows], precision[rows]
             J = np.eye(rows.shape[1]) - a[:, :, None] * E * tau[:, None, :]
             np.matmul(own, J.transpose(0, 2, 1), out=out)
             mu_f = np.einsum("gij,gj->gi", J, mu[columns].reshape(rows.shape))
             mean[columns] = (mu_f + a * np.einsum("gij,gj->gi", E, shift[rows])).ravel()
-            var[columns] = np.einsum("gkk->gk", E).ravel() + np.einsum("mn,mn->n", JT[:, columns], JT[:, columns])
+            var[columns] = np.einsum("gkk->gk", E).ravel() + np.einsum(
+                "mn,mn->n", JT[:, columns], JT[:, columns]
+            )
         return mean, var
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points, those of its own block included but not
-        those of copies of it. The mean is NaN where the remaining density is not a distribution.
+        """Mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other data points, those
+        of its own block included but not those of copies of it. The mean is NaN where the remaining
+        density is not a distribution.
         """
         precision, shift = np.atleast_2d(self.state.sites[0]), np.atleast_2d(self.state.sites[1])
         mean, var = np.empty(shift.shape), np.empty(precision.shape)
@@ -420,20 +494,38 @@ class BlockMarginals(BlockSites):
                 mu, pairs = half.T @ posterior.b, self.outer_pairs(c, i)
                 parts = zip(blocks.members, blocks.columns, blocks.views(half), pairs, left)
                 for rows, columns, own, pair, D in parts:
-                    D, m = D if self.known else D @ D.transpose(0, 2, 1), mu[columns].reshape(pair[1].shape)
+                    D, m = (
+                        D if self.known else D @ D.transpose(0, 2, 1),
+                        mu[columns].reshape(pair[1].shape),
+                    )
                     inner = precision[c, rows], shift[at, rows]
-                    mean[at, rows], var[c, rows] = with_inner_sites(own, m, D, pair, inner, self.weight[rows[:, 0]])
+                    mean[at, rows], var[c, rows] = with_inner_sites(
+                        own, m, D, pair, inner, self.weight[rows[:, 0]]
+                    )
         proper = np.all((precision * var < 1.0) & (var > 0.0), axis=0)
-        mean, var = cavity(mean, var, np.where(proper, precision, 0.0), np.where(proper, shift, 0.0), 1.0)
+        mean, var = cavity(
+            mean, var, np.where(proper, precision, 0.0), np.where(proper, shift, 0.0), 1.0
+        )
         return np.where(proper, mean, np.nan), var
 
 # %% ../nbs/12_blocks.ipynb #98d997b6
 class BlockShard(BlockMarginals):
-    """A shard whose rows form blocks, named by `labels` (n,), with the adjoints of their covariances."""
+    """A shard whose rows form blocks, named by `labels` (n,), with the adjoints of their
+    covariances.
+    """
 
-    def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple[Any, ...], through: tuple[Any, ...] | None, outer: np.ndarray) -> tuple[Any, ...]:
-        """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i, and for
-        each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops, at power 0 less. Equation 12.15 of the site.
+    def adjoint_of(
+        self,
+        c: int,
+        i: int,
+        V: np.ndarray,
+        whitened: tuple[Any, ...],
+        through: tuple[Any, ...] | None,
+        outer: np.ndarray,
+    ) -> tuple[Any, ...]:
+        """The adjoints Kuf_bar (M, n) and Kbb_bar (G, b, b) for each array of members of chunk i,
+        and for each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops,
+        at power 0 less. Equation 12.15 of the site.
         """
         (beta, cov), blocks, pairs = whitened, self.chunks[i], self.outer_pairs(c, i)
         rows, VT, Ve = blocks.rows, np.empty_like(V), np.empty_like(V)
@@ -452,7 +544,9 @@ class BlockShard(BlockMarginals):
                 squares += K * (own_VT.transpose(0, 2, 1) @ own_U)
             e = kappa * squares
             if self.known:
-                e, slope = gaussian_block_adjoint(T, D, self.noise[members], squares, kappa, gamma, K)
+                e, slope = gaussian_block_adjoint(
+                    T, D, self.noise[members], squares, kappa, gamma, K
+                )
                 slopes.append(slope.ravel())
             if lifted:  # otherwise e is zero
                 np.matmul(own, w * e, out=out)

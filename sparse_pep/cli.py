@@ -21,17 +21,30 @@ from . import __version__
 KERNELS = ("se", "rbf", "matern12", "matern32", "matern52", "rq")
 POWER_NAMES = ("auto", "log_loss", "held_out")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
-NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", "poisson", "negative_binomial")
+NUMERIC = (
+    "student_t",
+    "heteroscedastic_gaussian",
+    "tobit",
+    "gamma",
+    "weibull",
+    "beta",
+    "ordinal",
+    "poisson",
+    "negative_binomial",
+)
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
 MAX_ITER, TOL = 2000, 5e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
 class OneLineErrors(click.Group):
-    """A group of commands that report an error as one line on standard error, with exit status 2."""
+    """A group of commands that report an error as one line on standard error, with exit status
+    2.
+    """
 
     def main(self, args: Sequence[str] | None = None, *rest: object, **options: object) -> None:
-        """Run the command line; it always ends by raising `SystemExit`. The signals of `kill`, of a batch system or of a
-        terminal that is closed end it as an exit does, so that files that are half written are removed.
+        """Run the command line; it always ends by raising `SystemExit`. The signals of `kill`, of a
+        batch system or of a terminal that is closed end it as an exit does, so that files that are
+        half written are removed.
         """
         args = list(sys.argv[1:] if args is None else args) or ["--help"]
         handlers = {}
@@ -39,7 +52,9 @@ class OneLineErrors(click.Group):
             if threading.current_thread() is threading.main_thread():  # no other may
                 for name in {"SIGTERM", "SIGHUP"} & set(dir(signal)):
                     number = getattr(signal, name)
-                    handlers[number] = signal.signal(number, lambda number, _: sys.exit(128 + number))
+                    handlers[number] = signal.signal(
+                        number, lambda number, _: sys.exit(128 + number)
+                    )
             status = super().main(args, *rest, **options | {"standalone_mode": False})
         except click.UsageError as error:
             help_line = f" See: {error.ctx.command_path} --help." if error.ctx else ""
@@ -62,7 +77,10 @@ class OneLineErrors(click.Group):
         sys.exit(2)
 
 # %% ../nbs/internals/cli.ipynb #2c4508da
-@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=OneLineErrors,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__)
 def main() -> None:
     """Sparse Gaussian processes by Power Expectation Propagation, for regression,
@@ -104,7 +122,9 @@ class Power(click.ParamType):
 
     name = "power"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float | str:
         """The value as a number, or the name of a rule; a usage error if it is neither."""
         if value in POWER_NAMES:
             return value
@@ -118,14 +138,30 @@ class Power(click.ParamType):
         return number
 
 # %% ../nbs/internals/cli.ipynb #528e648f
-def number_option(*names: str, default: float | None, kind: click.ParamType | None = None, **more: object) -> Callable[..., Any]:
-    """An option whose value is an integer of at least 1, or of another `kind`. The help shows its default."""
-    return click.option(*names, default=default, show_default=default is not None, type=kind or click.IntRange(1), **more)
+def number_option(
+    *names: str, default: float | None, kind: click.ParamType | None = None, **more: object
+) -> Callable[..., Any]:
+    """An option whose value is an integer of at least 1, or of another `kind`. The help shows
+    its default.
+    """
+    return click.option(
+        *names,
+        default=default,
+        show_default=default is not None,
+        type=kind or click.IntRange(1),
+        **more,
+    )
 
 # %% ../nbs/internals/cli.ipynb #35fb14dd
-max_iter_option = number_option("--max-iter", default=MAX_ITER, help="Maximum number of iterations.")
-json_option = click.option("--json", "as_json", is_flag=True,
-    help="Print one JSON document instead of text; NaN and infinity become null.")  # fmt: skip
+max_iter_option = number_option(
+    "--max-iter", default=MAX_ITER, help="Maximum number of iterations."
+)
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON document instead of text; NaN and infinity become null.",
+)
 
 
 def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -142,64 +178,164 @@ def with_options(*options: Callable[..., Any]) -> Callable[..., Any]:
 # %% ../nbs/internals/cli.ipynb #7115cf1d
 def inducing_option(default: int) -> Callable[..., Any]:
     """The option for the number of inducing points."""
-    return number_option("--inducing", "n_inducing", default=default, kind=Inducing(1), metavar="M",
-        help="Number of inducing points, or auto: as many as the data need.")  # fmt: skip
+    return number_option(
+        "--inducing",
+        "n_inducing",
+        default=default,
+        kind=Inducing(1),
+        metavar="M",
+        help="Number of inducing points, or auto: as many as the data need.",
+    )
 
 
-decimal_option = click.option("--decimal", default=".", show_default=True, type=click.Choice([".", ","]),
-    help="Decimal mark of the numbers in CSV. With a comma, columns may be separated by semicolons or tabs.")  # fmt: skip
+decimal_option = click.option(
+    "--decimal",
+    default=".",
+    show_default=True,
+    type=click.Choice([".", ","]),
+    help="Decimal mark of the numbers in CSV. With a comma, columns may be separated by "
+    "semicolons or tabs.",
+)
 table_options = with_options(
-    click.option("--columns", multiple=True, metavar="NAME=KIND",
-        help="Take a column for a number, a category, a date, or leave it out (number, category, date, leave out); of a date also its form, D/M/Y or M/D/Y. May be given more than once. By default the cells decide."),
-    click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out. May be given more than once."),
+    click.option(
+        "--columns",
+        multiple=True,
+        metavar="NAME=KIND",
+        help="Take a column for a number, a category, a date, or leave it out (number, "
+        "category, date, leave out); of a date also its form, D/M/Y or M/D/Y. May be "
+        "given more than once. By default the cells decide.",
+    ),
+    click.option(
+        "--drop",
+        multiple=True,
+        metavar="COLUMN",
+        help="Leave a column out. May be given more than once.",
+    ),
     decimal_option,
-)  # fmt: skip
+)
 
 
 training_options = with_options(
-    click.option("--kernel", default="se", show_default=True, type=click.Choice(KERNELS),
-        help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is the roughest. rq mixes many lengthscales."),
+    click.option(
+        "--kernel",
+        default="se",
+        show_default=True,
+        type=click.Choice(KERNELS),
+        help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is "
+        "the roughest. rq mixes many lengthscales.",
+    ),
     max_iter_option,
-    number_option("--tol", default=TOL, kind=FiniteRange(0, min_open=True),
-        help="Training has converged when the last 15 % of the iterations, 20 to 60, gain less than this many nats per data point."),
-    number_option("--max-time", default=None, kind=FiniteRange(0, min_open=True), metavar="SECONDS",
-        help="Seconds after which a fit ends with the best parameters so far, when its iteration is complete."),
-    number_option("--seed", "random_state", default=0, kind=click.IntRange(0, 2**32 - 1),
-        help="Seed of the random number generator."),
+    number_option(
+        "--tol",
+        default=TOL,
+        kind=FiniteRange(0, min_open=True),
+        help="Training has converged when the last 15 % of the iterations, 20 to 60, gain "
+        "less than this many nats per data point.",
+    ),
+    number_option(
+        "--max-time",
+        default=None,
+        kind=FiniteRange(0, min_open=True),
+        metavar="SECONDS",
+        help="Seconds after which a fit ends with the best parameters so far, when its "
+        "iteration is complete.",
+    ),
+    number_option(
+        "--seed",
+        "random_state",
+        default=0,
+        kind=click.IntRange(0, 2**32 - 1),
+        help="Seed of the random number generator.",
+    ),
     click.option("--quiet", is_flag=True, help="Show no progress bar."),
-)  # fmt: skip
+)
 
 # %% ../nbs/internals/cli.ipynb #a33651ef
 fit_options = with_options(
-    click.option("--power", default=0.5, show_default=True, type=Power(), metavar="POWER",
-        help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in regression), held_out (the best of five powers on a held-out fifth of the rows)."),
+    click.option(
+        "--power",
+        default=0.5,
+        show_default=True,
+        type=Power(),
+        metavar="POWER",
+        help="A number from 0 (VFE) to 1 (FITC), or a rule: auto (0.5), log_loss (0.8 in "
+        "regression), held_out (the best of five powers on a held-out fifth of the "
+        "rows).",
+    ),
     inducing_option(100),
-    click.option("--likelihood", default="gaussian", show_default=True, metavar="NAME", type=click.Choice(LIKELIHOODS),
-        help=f"Distribution of the target. For numbers: gaussian, student_t (with outliers), heteroscedastic_gaussian (noise that depends on the inputs), tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a minus sign says that one had not ended). For fractions between 0 and 1: beta. For ordered classes 0, 1, 2, ...: ordinal. For labels: {', '.join(CLASSIFIERS)}. "
-        "For counts: poisson, negative_binomial."),
-    click.option("--local", is_flag=True,
-        help="Predict also from the 20 nearest training rows, if they predict left out rows better. The model file then holds the rows."),
-    click.option("--weight", metavar="COLUMN",
-        help="Column with the weight of each row: a row of weight 2 counts twice. It is not an input."),
-    click.option("--censored", metavar="COLUMN",
-        help="Column with 1 or true where a duration had not ended, and 0 or false elsewhere (weibull only). It is not an input."),
-    click.option("--test-fraction", type=FiniteRange(0, 1, min_open=True, max_open=True),
-        help="Fraction of the rows to hold out for scores."),
-    click.option("--standardize/--no-standardize", default=True, show_default=True,
-        help="Scale the inputs and the target to zero mean and unit variance."),
-    click.option("--in-pieces", is_flag=True,
-        help="For data larger than memory: read the file, or all files of a folder, once, and keep the numbers on disk."),
-    click.option("--cache-dir", metavar="FOLDER",
-        help="Folder for the arrays that --in-pieces makes; they are removed at the end. Default: the system's folder for temporary files."),
-    click.option("--report", help="HTML file to write: one page with the figures, without scripts."),
-    click.option("--checkpoint",
-        help="File to save training to. If it exists, training resumes from it. It is deleted at the end."),
-)  # fmt: skip
+    click.option(
+        "--likelihood",
+        default="gaussian",
+        show_default=True,
+        metavar="NAME",
+        type=click.Choice(LIKELIHOODS),
+        help="Distribution of the target. For numbers: gaussian, student_t (with "
+        "outliers), heteroscedastic_gaussian (noise that depends on the inputs), "
+        "tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a "
+        "minus sign says that one had not ended). For fractions between 0 and 1: "
+        "beta. For ordered classes 0, 1, 2, ...: ordinal. For labels: "
+        f"{', '.join(CLASSIFIERS)}. "
+        "For counts: poisson, negative_binomial.",
+    ),
+    click.option(
+        "--local",
+        is_flag=True,
+        help="Predict also from the 20 nearest training rows, if they predict left out "
+        "rows better. The model file then holds the rows.",
+    ),
+    click.option(
+        "--weight",
+        metavar="COLUMN",
+        help="Column with the weight of each row: a row of weight 2 counts twice. It is "
+        "not an input.",
+    ),
+    click.option(
+        "--censored",
+        metavar="COLUMN",
+        help="Column with 1 or true where a duration had not ended, and 0 or false "
+        "elsewhere (weibull only). It is not an input.",
+    ),
+    click.option(
+        "--test-fraction",
+        type=FiniteRange(0, 1, min_open=True, max_open=True),
+        help="Fraction of the rows to hold out for scores.",
+    ),
+    click.option(
+        "--standardize/--no-standardize",
+        default=True,
+        show_default=True,
+        help="Scale the inputs and the target to zero mean and unit variance.",
+    ),
+    click.option(
+        "--in-pieces",
+        is_flag=True,
+        help="For data larger than memory: read the file, or all files of a folder, once, "
+        "and keep the numbers on disk.",
+    ),
+    click.option(
+        "--cache-dir",
+        metavar="FOLDER",
+        help="Folder for the arrays that --in-pieces makes; they are removed at the end. "
+        "Default: the system's folder for temporary files.",
+    ),
+    click.option(
+        "--report", help="HTML file to write: one page with the figures, without scripts."
+    ),
+    click.option(
+        "--checkpoint",
+        help="File to save training to. If it exists, training resumes from it. It is "
+        "deleted at the end.",
+    ),
+)
 
 # %% ../nbs/internals/cli.ipynb #c3fb7ad2
 @main.command("demo")
-@click.option("--out", default="demo", show_default=True,
-    help="Folder for the figure, the model and the held-out rows.")  # fmt: skip
+@click.option(
+    "--out",
+    default="demo",
+    show_default=True,
+    help="Folder for the figure, the model and the held-out rows.",
+)
 @number_option("--inducing", "n_inducing", default=50, help="Number of inducing points, M.")
 @max_iter_option
 def demo_command(**options: object) -> None:
@@ -221,8 +357,7 @@ def demo_command(**options: object) -> None:
 # %% ../nbs/internals/cli.ipynb #a2fda822
 @main.command("fit")
 @click.argument("data")
-@click.option("--target", required=True,
-    help="Column to predict; every other column is an input.")  # fmt: skip
+@click.option("--target", required=True, help="Column to predict; every other column is an input.")
 @click.option("--out", default="model.npz", show_default=True, help="Model file to write.")
 @table_options
 @fit_options
@@ -277,27 +412,40 @@ def fit_command(**options: object) -> int:
 @main.command("predict")
 @click.argument("model")
 @click.argument("data")
-@click.option("--out", show_default="predictions.csv; none with --json",
-    help="CSV file to write; - stands for standard output.")
-@number_option("--interval", default=None, kind=FiniteRange(0, 1, min_open=True, max_open=True), metavar="LEVEL",
-    help="Write also the columns lower and upper, between which the target lies with this probability.")
-@click.option("--in-pieces", is_flag=True,
-    help="For data larger than memory: read a file or a folder of files, and write to a file, piece by piece.")  # fmt: skip
+@click.option(
+    "--out",
+    show_default="predictions.csv; none with --json",
+    help="CSV file to write; - stands for standard output.",
+)
+@number_option(
+    "--interval",
+    default=None,
+    kind=FiniteRange(0, 1, min_open=True, max_open=True),
+    metavar="LEVEL",
+    help="Write also the columns lower and upper, between which the target lies with this "
+    "probability.",
+)
+@click.option(
+    "--in-pieces",
+    is_flag=True,
+    help="For data larger than memory: read a file or a folder of files, and write to a "
+    "file, piece by piece.",
+)
 @decimal_option
 @json_option
 def predict_command(**options: object) -> None:
     """Predict the rows of the CSV or Parquet file DATA with a model file written by `fit`.
 
-    Writes one row for each row of DATA, in the same order. A row holds the predictive mean of
-    the target and its standard deviation, which includes the noise, both in the units of the
-    target. With --interval 0.9 it also holds the ends of an interval in which nine of ten new targets lie
-    if the model is right, whatever the likelihood. For labels, a row holds the most probable
-    label and the probability of each label, in columns named p_LABEL. A DATA of - stands for
-    standard input.
+    Writes one row for each row of DATA, in the same order. A row holds the predictive mean of the
+    target and its standard deviation, which includes the noise, both in the units of the target.
+    With --interval 0.9 it also holds the ends of an interval in which nine of ten new targets lie
+    if the model is right, whatever the likelihood. For labels, a row holds the most probable label
+    and the probability of each label, in columns named p_LABEL. A DATA of - stands for standard
+    input.
 
-    The columns may be in any order, and further columns are ignored. If the model was trained on
-    a table with categories, dates or empty cells, DATA may have empty cells and new levels; a note says how many
-    rows have some that training did not see.
+    The columns may be in any order, and further columns are ignored. If the model was trained on a
+    table with categories, dates or empty cells, DATA may have empty cells and new levels; a note
+    says how many rows have some that training did not see.
 
     With --json and without --out, the document contains the rows, and no file is written.
     With --in-pieces, DATA may be a folder, and neither the data nor the predictions need to
@@ -315,15 +463,28 @@ def predict_command(**options: object) -> None:
 @main.command("compare")
 @click.argument("data", required=False)
 @click.option("--target", help="Column of DATA to predict.")
-@click.option("--data", "names", multiple=True, metavar="NAME",
-    help="Name of a data set; may be given more than once. Default: diabetes.")
-@click.option("--data-dir", help="Folder of data sets. Default: the environment variable SPARSE_PEP_DATA.")
-@click.option("--powers", default="0,0.5,1", show_default=True,
-    help="Powers to compare, separated by commas.")
+@click.option(
+    "--data",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Name of a data set; may be given more than once. Default: diabetes.",
+)
+@click.option(
+    "--data-dir", help="Folder of data sets. Default: the environment variable SPARSE_PEP_DATA."
+)
+@click.option(
+    "--powers", default="0,0.5,1", show_default=True, help="Powers to compare, separated by commas."
+)
 @inducing_option(50)
 @number_option("--splits", default=3, help="Number of train/test splits.")
-@click.option("--likelihood", metavar="NAME", type=click.Choice(LIKELIHOODS),
-    help="Distribution of the target, see `fit`. Default: auto for named data sets with labels, otherwise gaussian.")
+@click.option(
+    "--likelihood",
+    metavar="NAME",
+    type=click.Choice(LIKELIHOODS),
+    help="Distribution of the target, see `fit`. Default: auto for named data sets with "
+    "labels, otherwise gaussian.",
+)
 @click.option("--out", help="CSV file to write, with the scores of every split.")
 @table_options
 @training_options

@@ -31,8 +31,27 @@ from tqdm import tqdm
 from .data.columns import KINDS, unforeseen_text
 from .data.passes import rows_beyond
 from .data.sources import ArraySource
-from .data.tables import TABLES, BadCell, Layout, TableArrays, arrays_of, names_in, require_column, table_files, table_layout
-from .datasets import Dataset, list_datasets, load_classification, load_regression, random_splits, smll, smse, snelson_like
+from sparse_pep.data.tables import (
+    TABLES,
+    BadCell,
+    Layout,
+    TableArrays,
+    arrays_of,
+    names_in,
+    require_column,
+    table_files,
+    table_layout,
+)
+from sparse_pep.datasets import (
+    Dataset,
+    list_datasets,
+    load_classification,
+    load_regression,
+    random_splits,
+    smll,
+    smse,
+    snelson_like,
+)
 from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
 from .estimators.relevance import beyond_text
@@ -44,7 +63,9 @@ from .training import LBFGS
 
 # %% ../nbs/internals/commands.ipynb #23f00fd7
 def check_output(path: str | os.PathLike[str], option: str = "--out") -> Path:
-    """The path of a file, links followed, or a ValueError that begins with `option` if it cannot be written."""
+    """The path of a file, links followed, or a ValueError that begins with `option` if it cannot
+    be written.
+    """
     real = Path(path).resolve()
     if not real.parent.is_dir():
         raise ValueError(f"{option}: the folder of '{path}' does not exist; make it first.")
@@ -55,12 +76,17 @@ def check_output(path: str | os.PathLike[str], option: str = "--out") -> Path:
     return real
 
 # %% ../nbs/internals/commands.ipynb #d146f651
-def check_files(inputs: Sequence[str | None], outputs: Mapping[str, str | None], as_json: bool = False) -> None:
-    """Raise a ValueError if an output cannot be written, is an input too, or is named twice. `outputs` maps
-    each option to a file, None or "-", which is not for two results at once.
+def check_files(
+    inputs: Sequence[str | None], outputs: Mapping[str, str | None], as_json: bool = False
+) -> None:
+    """Raise a ValueError if an output cannot be written, is an input too, or is named twice.
+    `outputs` maps each option to a file, None or "-", which is not for two results at once.
     """
     if as_json and outputs["--out"] == "-":
-        raise ValueError("--out: - is standard output, where --json writes; name a file, or leave out --out or --json.")
+        raise ValueError(
+            "--out: - is standard output, where --json writes; name a file, or leave out "
+            "--out or --json."
+        )
     taken = {Path(path).resolve(): "is read as data" for path in inputs if path}
     for option, path in outputs.items():
         if path in (None, "-"):
@@ -71,7 +97,9 @@ def check_files(inputs: Sequence[str | None], outputs: Mapping[str, str | None],
         taken[real] = f"is the file of {option} too"
 
 # %% ../nbs/internals/commands.ipynb #3b67d9cd
-def write_csv(path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
+def write_csv(
+    path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> int:
     """Write a CSV file, completely or not at all, and return the number of its rows. `-` stands for
     standard output. `names` is the header, and numbers keep every digit.
     """
@@ -113,7 +141,15 @@ def print_result(text: str, result: Mapping[str, Any], as_json: bool) -> None:
 
 # %% ../nbs/internals/commands.ipynb #5f5d9690
 # Columns of a table, those that its rows have.
-SCORES = {"log ML/N": ".4f", "SMSE": ".4f", "SMLL": ".4f", "error": ".4f", "NLL": ".4f", "converged": "", "seconds": ".2f"}
+SCORES = {
+    "log ML/N": ".4f",
+    "SMSE": ".4f",
+    "SMLL": ".4f",
+    "error": ".4f",
+    "NLL": ".4f",
+    "converged": "",
+    "seconds": ".2f",
+}
 
 
 def score_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -121,28 +157,54 @@ def score_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {key: spec for key, spec in SCORES.items() if key in rows[0]}
 
 # %% ../nbs/internals/commands.ipynb #bcafd611
-def require_learnable(y: np.ndarray, target: str | None, X: np.ndarray | None = None, names: Sequence[str] = ()) -> None:
-    """Raise a ValueError if the targets y (N,), of the column `target`, are all the same, or if values of y or of X (N, D),
-    whose columns have these names, are too large to be squared.
+def require_learnable(
+    y: np.ndarray, target: str | None, X: np.ndarray | None = None, names: Sequence[str] = ()
+) -> None:
+    """Raise a ValueError if the targets y (N,), of the column `target`, are all the same, or if
+    values of y or of X (N, D), whose columns have these names, are too large to be squared.
     """
     called = "the target" if target is None else f"the target {target!r}"
     if np.all(y == y[:1]):
-        raise ValueError(f"{called} has fewer than two different values in {len(y)} rows: there is nothing to learn.")
-    for name, value in zip(names, () if X is None else np.maximum(np.max(X, axis=0), -np.min(X, axis=0))):
+        raise ValueError(
+            f"{called} has fewer than two different values in {len(y)} rows: there is "
+            "nothing to learn."
+        )
+    for name, value in zip(
+        names, () if X is None else np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+    ):
         if value > LARGEST:
-            raise ValueError(f"column {name!r} holds values too large to standardise (their squares overflow); rescale it.")
+            raise ValueError(
+                f"column {name!r} holds values too large to standardise (their squares "
+                "overflow); rescale it."
+            )
     if y.dtype.kind in "fiu" and max(np.max(y), -np.min(y)) > LARGEST:  # labels may be words
-        raise ValueError(f"{called} holds values too large to standardise (their squares overflow); rescale it.")
+        raise ValueError(
+            f"{called} holds values too large to standardise (their squares overflow); rescale it."
+        )
 
 # %% ../nbs/internals/commands.ipynb #3837e907
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 COUNTS = ("poisson", "negative_binomial")
-NUMERIC = ("student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal", *COUNTS)
+NUMERIC = (
+    "student_t",
+    "heteroscedastic_gaussian",
+    "tobit",
+    "gamma",
+    "weibull",
+    "beta",
+    "ordinal",
+    *COUNTS,
+)
 
 
 def estimator_for(
-    likelihood: str = "gaussian", standardize: bool = True, max_iter: int = 2000, tol: float = 5e-4,
-    max_time: float | None = None, checkpoint: str | None = None, **options: object,
+    likelihood: str = "gaussian",
+    standardize: bool = True,
+    max_iter: int = 2000,
+    tol: float = 5e-4,
+    max_time: float | None = None,
+    checkpoint: str | None = None,
+    **options: object,
 ) -> PowerEPEstimator:
     """The estimator for a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`), trained by
     L-BFGS with these limits, unless the options name another `training`.
@@ -151,7 +213,9 @@ def estimator_for(
     options = {"training": training, "standardize": standardize} | options
     if likelihood == "gaussian":
         return SparsePEPRegressor(**options)
-    return (SparsePEPClassifier if likelihood in CLASSIFIERS else SparsePEP)(likelihood=likelihood, **options)
+    return (SparsePEPClassifier if likelihood in CLASSIFIERS else SparsePEP)(
+        likelihood=likelihood, **options
+    )
 
 # %% ../nbs/internals/commands.ipynb #4b2c3222
 def predictions(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -166,12 +230,14 @@ def predictions(model: Any, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 # %% ../nbs/internals/commands.ipynb #4591a0f9
 @contextmanager
 def one_line_warnings(label: str = "") -> Iterator[list[str]]:
-    """A context that prints each distinct warning, after the label, as one line on standard error, below a progress bar
-    if there is one. Its value is the list of these lines, which is complete at the end.
+    """A context that prints each distinct warning, after the label, as one line on standard error,
+    below a progress bar if there is one. Its value is the list of these lines, which is complete at
+    the end.
     """
     said: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)  # the family of scikit-learn's ConvergenceWarning
+        # the family of scikit-learn's ConvergenceWarning
+        warnings.simplefilter("always", UserWarning)
         try:
             yield said
         finally:
@@ -182,9 +248,12 @@ def one_line_warnings(label: str = "") -> Iterator[list[str]]:
                     tqdm.write(f"Warning: {line}", file=sys.stderr)
 
 # %% ../nbs/internals/commands.ipynb #e77bf589
-def score_rows(model: Any, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
-    """The scores of a model, trained on the rows `train`, on the rows `test`; smaller is better. For a regressor `SMSE`
-    and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in nats, for others `SMSE` and `NLL`.
+def score_rows(
+    model: Any, X: np.ndarray, y: np.ndarray, train: np.ndarray, test: np.ndarray
+) -> dict[str, Any]:
+    """The scores of a model, trained on the rows `train`, on the rows `test`; smaller is better.
+    For a regressor `SMSE` and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in
+    nats, for others `SMSE` and `NLL`.
     """
     first, second = predictions(model, X[test])
     if isinstance(model, SparsePEPRegressor):
@@ -197,51 +266,74 @@ def score_rows(model: Any, X: np.ndarray, y: np.ndarray, train: np.ndarray, test
 
 # %% ../nbs/internals/commands.ipynb #001ef3cc
 def power_name(power: float, likelihood: str = "gaussian") -> str:
-    """VFE at power 0, Power EP between 0 and 1, and at 1 FITC for a gaussian likelihood and EP for others."""
+    """VFE at power 0, Power EP between 0 and 1, and at 1 FITC for a gaussian likelihood and EP
+    for others.
+    """
     last = "FITC" if likelihood == "gaussian" else "EP"
     return {0.0: "VFE", 1.0: last}.get(float(power), "Power EP")
 
 # %% ../nbs/internals/commands.ipynb #d1df6ce6
 def uninterrupted(model: Any) -> PowerEPEstimator:
-    """The fitted model; KeyboardInterrupt if Ctrl-C ended its training, which then ends a command of several fits too."""
+    """The fitted model; KeyboardInterrupt if Ctrl-C ended its training, which then ends a
+    command of several fits too.
+    """
     if model.diagnostics_["interrupted"]:
         raise KeyboardInterrupt
     return model
 
 # %% ../nbs/internals/commands.ipynb #879a6ec4
-def run_split(data: Dataset, split: int, power: float, **options: object) -> tuple[dict[str, Any], PowerEPEstimator]:
-    """Train on one split of a data set at one power, with `options` of `estimator_for`, and score it: a row of results,
-    with the evidence in nats per data point of the standardised target and the seconds of training, and the model.
+def run_split(
+    data: Dataset, split: int, power: float, **options: object
+) -> tuple[dict[str, Any], PowerEPEstimator]:
+    """Train on one split of a data set at one power, with `options` of `estimator_for`, and score
+    it: a row of results, with the evidence in nats per data point of the standardised target and
+    the seconds of training, and the model.
     """
     train, test = data.splits[split]
     label = f"{data.name}, power {power:g}, split {split}: "
     with one_line_warnings(label):
         start = time.perf_counter()
         try:
-            model = uninterrupted(estimator_for(power=power, **options).fit(data.X[train], data.y[train]))
+            model = uninterrupted(
+                estimator_for(power=power, **options).fit(data.X[train], data.y[train])
+            )
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(f"{label}{error}") from error
         seconds = time.perf_counter() - start
         scores = score_rows(model, data.X, data.y, train, test)
     evidence = model.log_marginal_likelihood_value_ / len(train)
     name = power_name(power, options.get("likelihood", "gaussian"))
-    row = {"data": data.name, "power": power, "name": name, "split": split, "log ML/N": evidence} | scores
+    row = {
+        "data": data.name,
+        "power": power,
+        "name": name,
+        "split": split,
+        "log ML/N": evidence,
+    } | scores
     return row | {"converged": "yes" if model.converged_ else "no", "seconds": seconds}, model
 
 # %% ../nbs/internals/commands.ipynb #33470aa5
 def format_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> str:
-    """Rows as text below a line of names. `columns` has the format of each column, such as `.3f`; an empty one is for
-    text, which is aligned to the left.
+    """Rows as text below a line of names. `columns` has the format of each column, such as `.3f`;
+    an empty one is for text, which is aligned to the left.
     """
-    lines = [list(columns), *([format(row[key], spec) for key, spec in columns.items()] for row in rows)]
+    lines = [
+        list(columns),
+        *([format(row[key], spec) for key, spec in columns.items()] for row in rows),
+    ]
     widths = [max(map(len, column)) for column in zip(*lines)]
     sides = [">" if spec else "<" for spec in columns.values()]
-    cells = ([f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths)] for line in lines)
+    cells = (
+        [f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths)]
+        for line in lines
+    )
     return "\n".join("  ".join(line).rstrip() for line in cells)
 
 # %% ../nbs/internals/commands.ipynb #d4a6144c
 def draw_demo(path: Path) -> None:
-    """Draw the posterior of one-dimensional data, with the inducing points before and after training."""
+    """Draw the posterior of one-dimensional data, with the inducing points before and after
+    training.
+    """
     from matplotlib.figure import Figure
 
     from sparse_pep.plots import plot_posterior_1d
@@ -249,7 +341,11 @@ def draw_demo(path: Path) -> None:
     X, y = snelson_like()
     Z_start = np.linspace(2.4, 3.6, 12)  # all in the gap
     with one_line_warnings("one-dimensional set: "):
-        model = uninterrupted(SparsePEPRegressor(features=InducingPoints(Z_start[:, None]), power=0.5, noise_variance=0.1).fit(X, y))
+        model = uninterrupted(
+            SparsePEPRegressor(
+                features=InducingPoints(Z_start[:, None]), power=0.5, noise_variance=0.1
+            ).fit(X, y)
+        )
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")  # needs no display
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
     ax.set_title("Power EP, power 0.5: 200 data points, 12 inducing points")
@@ -258,34 +354,56 @@ def draw_demo(path: Path) -> None:
 
 # %% ../nbs/internals/commands.ipynb #cc02a5a7
 def demo(out: str, n_inducing: int, max_iter: int) -> None:
-    """Train on a data set at three powers, print the scores, and write a model, the held-out rows and a picture."""
+    """Train on a data set at three powers, print the scores, and write a model, the held-out
+    rows and a picture.
+    """
     data, folder, rows = load_regression("diabetes"), Path(out), []
     train, test = data.splits[0]
-    names, model, held_out = [*data.feature_names, "progression"], folder / "model.npz", folder / "held_out.csv"
+    names, model, held_out = (
+        [*data.feature_names, "progression"],
+        folder / "model.npz",
+        folder / "held_out.csv",
+    )
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(held_out, names, np.c_[data.X, data.y][test].tolist())
     for power in tqdm((0.0, 0.5, 1.0), desc="demo", unit="fit", disable=None):
-        row, fitted = run_split(data, 0, power, n_inducing=n_inducing, max_iter=max_iter, random_state=0)
+        row, fitted = run_split(
+            data, 0, power, n_inducing=n_inducing, max_iter=max_iter, random_state=0
+        )
         rows.append(row)
         if power == 0.5:
             fitted.save(model, extra={"feature_names": names[:-1], "target": names[-1]})
     draw_demo(folder / "posterior.png")
-    click.echo(f"{data.name}: {len(train)} rows to train on, {len(test)} held out, M = {n_inducing}\n")
+    click.echo(
+        f"{data.name}: {len(train)} rows to train on, {len(test)} held out, M = {n_inducing}\n"
+    )
     click.echo(format_table(rows, {"power": ".1f", "name": ""} | score_columns(rows)))
     click.echo(f"\nwrote {folder / 'posterior.png'}, {model} (power 0.5), {held_out}")
     click.echo(f"next: sparse-pep predict {model} {held_out} --out predictions.csv")
 
 # %% ../nbs/internals/commands.ipynb #b666f0a7
 def read_training(
-    data: str, target: str, likelihood: str, columns: Sequence[str], drop: Sequence[str], decimal: str,
-    weight: str | None = None, censored: str | None = None, in_pieces: bool = False, cache_dir: str | None = None,
+    data: str,
+    target: str,
+    likelihood: str,
+    columns: Sequence[str],
+    drop: Sequence[str],
+    decimal: str,
+    weight: str | None = None,
+    censored: str | None = None,
+    in_pieces: bool = False,
+    cache_dir: str | None = None,
     verbose: bool = False,
 ) -> TableArrays:
-    """The rows to train on, in memory or in files of `cache_dir`. The arguments are options of `fit`; a ValueError
-    says which of them does not suit the file, and how labels are trained on.
+    """The rows to train on, in memory or in files of `cache_dir`. The arguments are options of
+    `fit`; a ValueError says which of them does not suit the file, and how labels are trained on.
     """
     files, labels = table_files(data, in_pieces, decimal), likelihood in CLASSIFIERS
-    chosen, parts, options = None, {"y": target, "weight": weight, "censored": censored}, {"weight": "--weight", "censored": "--censored"}
+    chosen, parts, options = (
+        None,
+        {"y": target, "weight": weight, "censored": censored},
+        {"weight": "--weight", "censored": "--censored"},
+    )
     if drop:
         names = list(names_in(files[0]))
         for name in drop:
@@ -299,9 +417,13 @@ def read_training(
     for text in columns:
         name, _, kind = text.rpartition("=")
         if not name or not kind:
-            raise ValueError(f"--columns: write NAME=KIND, with KIND one of {', '.join(KINDS)}; got {text!r}.")
+            raise ValueError(
+                f"--columns: write NAME=KIND, with KIND one of {', '.join(KINDS)}; got {text!r}."
+            )
         kinds[name] = kind
-    layout = replace(table_layout(files, parts, chosen, labels, {"y": "`target`", **options}), column_types=kinds)
+    layout = replace(
+        table_layout(files, parts, chosen, labels, {"y": "`target`", **options}), column_types=kinds
+    )
     try:
         rows = arrays_of(layout, cache_dir, verbose=verbose, option="--columns")
     except BadCell as error:
@@ -309,12 +431,17 @@ def read_training(
             raise ValueError(f"{error} For labels use --likelihood auto.") from None
         raise
     if labels and rows.classes.dtype.kind == "f":
-        raise ValueError(f"--likelihood {likelihood}: the target {target!r} is continuous, not a label; leave the option out.")
+        raise ValueError(
+            f"--likelihood {likelihood}: the target {target!r} is continuous, not a "
+            "label; leave the option out."
+        )
     y = rows.columns["y"]
     require_learnable(y, target, rows.columns["X"], rows.feature_names)
     if likelihood in (*COUNTS, "ordinal") and np.any((y < 0.0) | (y % 1.0 != 0.0)):
         what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
-        raise ValueError(f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...).")
+        raise ValueError(
+            f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
+        )
     for part in options.keys() & layout.parts & rows.columns.keys():
         option, column, values = options[part], layout.parts[part], rows.columns[part]
         negative = np.flatnonzero(values < 0.0)
@@ -327,16 +454,30 @@ def read_training(
 
 # %% ../nbs/internals/commands.ipynb #e7229a23
 def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_json: bool) -> None:
-    """Print the results of a fit to `n_rows` rows, with `more` of them. The evidence, of all rows in nats, and the parameters
-    of the likelihood are for the target divided by `target_scale`; `noise_std` is in the target's own units.
+    """Print the results of a fit to `n_rows` rows, with `more` of them. The evidence, of all rows
+    in nats, and the parameters of the likelihood are for the target divided by `target_scale`;
+    `noise_std` is in the target's own units.
     """
-    gaussian, likelihood, scale = isinstance(model, SparsePEPRegressor), model.likelihood_, model.y_scale_
+    gaussian, likelihood, scale = (
+        isinstance(model, SparsePEPRegressor),
+        model.likelihood_,
+        model.y_scale_,
+    )
     result = {
-        "target": target, "n_rows": n_rows, "power": model.power_, "n_inducing": len(model.features_), "target_scale": scale,
-        "name": power_name(model.power_, "gaussian" if gaussian else "other"), "converged": model.converged_, "n_iter": model.n_iter_,
-        "limit": model.diagnostics_.get("limit"), "log_marginal_likelihood": model.log_marginal_likelihood_value_,
+        "target": target,
+        "n_rows": n_rows,
+        "power": model.power_,
+        "n_inducing": len(model.features_),
+        "target_scale": scale,
+        "name": power_name(model.power_, "gaussian" if gaussian else "other"),
+        "converged": model.converged_,
+        "n_iter": model.n_iter_,
+        "limit": model.diagnostics_.get("limit"),
+        "log_marginal_likelihood": model.log_marginal_likelihood_value_,
         "likelihood": {"name": type(likelihood).__name__, "parameters": vars(likelihood)},
-        "diagnostics": {k: v for k, v in model.diagnostics_.items() if isinstance(v, (int, float, np.number))},
+        "diagnostics": {
+            k: v for k, v in model.diagnostics_.items() if isinstance(v, (int, float, np.number))
+        },
         **more,
     }
     units, end = f" ({target} divided by {scale:.4g})", "converged"
@@ -348,17 +489,27 @@ def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_
         result["noise_std"] = scale * np.sqrt(model.noise_variance_)
         noise = f"noise standard deviation: {result['noise_std']:.4g} (units of {target})"
     else:
-        units, noise = units if scale != 1.0 else "", f"likelihood {typed_name(type(likelihood).__name__)}"
-        parameters = {key: np.ravel(value) for key, value in vars(likelihood).items() if value is not None}
-        values = [f"{key} {' '.join(f'{number:.4g}' for number in numbers)}" for key, numbers in parameters.items()]
+        units, noise = (
+            units if scale != 1.0 else "",
+            f"likelihood {typed_name(type(likelihood).__name__)}",
+        )
+        parameters = {
+            key: np.ravel(value) for key, value in vars(likelihood).items() if value is not None
+        }
+        values = [
+            f"{key} {' '.join(f'{number:.4g}' for number in numbers)}"
+            for key, numbers in parameters.items()
+        ]
         if isinstance(model, SparsePEPClassifier):
             result["classes"] = model.classes_
             values = ["classes " + ", ".join(map(str, model.classes_.tolist()))]
         noise += f": {', '.join(values)}{units}" if values else ""
     lines = [
-        f"power {model.power_:g} ({result['name']}), {result['n_inducing']} inducing points, {n_rows} rows",
+        f"power {model.power_:g} ({result['name']}), {result['n_inducing']} inducing "
+        f"points, {n_rows} rows",
         f"{model.n_iter_} iterations: {end}",
-        f"log marginal likelihood per data point: {model.log_marginal_likelihood_value_ / n_rows:.4f} nats{units}",
+        "log marginal likelihood per data point: "
+        f"{model.log_marginal_likelihood_value_ / n_rows:.4f} nats{units}",
         noise,
     ]
     if "scores" in more:
@@ -368,27 +519,34 @@ def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_
     print_result("\n".join(lines), result, as_json)
 
 # %% ../nbs/internals/commands.ipynb #0994ccd4
-def check_held_out(y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihood: str, name: str) -> None:
-    """Raise a ValueError, before anything is trained, if the rows `test` of the targets y (N,) cannot
-    be scored: labels that no row of `train` has, or numbers that are all the same.
+def check_held_out(
+    y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihood: str, name: str
+) -> None:
+    """Raise a ValueError, before anything is trained, if the rows `test` of the targets y (N,)
+    cannot be scored: labels that no row of `train` has, or numbers that are all the same.
     """
     if likelihood in CLASSIFIERS:
         unseen = np.setdiff1d(y[test], y[train]).tolist()
         if unseen:
             raise ValueError(
                 f"{name}: the class {unseen[0]!r} is held out and has no training row; "
-                "remove or merge this rare class, or hold out other rows (fit: --seed, compare: --splits)."
+                "remove or merge this rare class, or hold out other rows (fit: --seed, "
+                "compare: --splits)."
             )
     elif len(np.unique(y[test])) < 2:
         raise ValueError(
-            f"{name}: the target is {y[test][0]:g} in all {len(test)} rows that are held out, so SMSE, which divides "
-            "by its variance, does not exist; hold out more rows, or others (fit: --seed, compare: --splits)."
+            f"{name}: the target is {y[test][0]:g} in all {len(test)} rows that are held "
+            "out, so SMSE, which divides "
+            "by its variance, does not exist; hold out more rows, or others (fit: --seed, "
+            "compare: --splits)."
         )
 
 # %% ../nbs/internals/commands.ipynb #1ef758a6
 @contextmanager
 def after_training(out: str, fault: str) -> Iterator[None]:
-    """Statements whose failure is a warning, that `fault`, since the model is in the file `out` already."""
+    """Statements whose failure is a warning, that `fault`, since the model is in the file `out`
+    already.
+    """
     try:
         yield
     except Exception as error:
@@ -397,9 +555,22 @@ def after_training(out: str, fault: str) -> Iterator[None]:
 
 # %% ../nbs/internals/commands.ipynb #a8c47965
 def fit(
-    data: str, target: str, out: str, weight: str | None, censored: str | None, test_fraction: float | None,
-    standardize: bool, report: str | None, in_pieces: bool, cache_dir: str | None, columns: Sequence[str],
-    drop: Sequence[str], decimal: str, quiet: bool, as_json: bool, **training: object,
+    data: str,
+    target: str,
+    out: str,
+    weight: str | None,
+    censored: str | None,
+    test_fraction: float | None,
+    standardize: bool,
+    report: str | None,
+    in_pieces: bool,
+    cache_dir: str | None,
+    columns: Sequence[str],
+    drop: Sequence[str],
+    decimal: str,
+    quiet: bool,
+    as_json: bool,
+    **training: object,
 ) -> int:
     """Train on a file, write the model and, if requested, a report, and return the exit status."""
     likelihood, checkpoint = training["likelihood"], training["checkpoint"]
@@ -411,14 +582,36 @@ def fit(
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
     if in_pieces and data == "-":
         raise ValueError("standard input does not go with --in-pieces; name a file or a folder.")
-    training |= {"verbose": int(not quiet and sys.stderr.isatty()), "local": "auto" if training["local"] else None}
+    training |= {
+        "verbose": int(not quiet and sys.stderr.isatty()),
+        "local": "auto" if training["local"] else None,
+    }
     with one_line_warnings() as said:
         cache_dir = (cache_dir or tempfile.gettempdir()) if in_pieces else None
-        rows = read_training(data, target, likelihood, columns, drop, decimal, weight, censored, in_pieces, cache_dir, not quiet)
-        y, weights, train, test = rows.columns["y"], rows.columns["weight"], slice(None), np.arange(0)
+        rows = read_training(
+            data,
+            target,
+            likelihood,
+            columns,
+            drop,
+            decimal,
+            weight,
+            censored,
+            in_pieces,
+            cache_dir,
+            not quiet,
+        )
+        y, weights, train, test = (
+            rows.columns["y"],
+            rows.columns["weight"],
+            slice(None),
+            np.arange(0),
+        )
         if test_fraction is not None:
             try:
-                train, test = map(np.sort, random_splits(len(y), 1, test_fraction, training["random_state"])[0])
+                train, test = map(
+                    np.sort, random_splits(len(y), 1, test_fraction, training["random_state"])[0]
+                )
             except ValueError as error:
                 raise ValueError(f"--test-fraction: {error}") from error
             check_held_out(rows.targets(), train, test, likelihood, "--test-fraction")
@@ -432,11 +625,18 @@ def fit(
                 rows.columns["weight"] = np.where(np.isin(np.arange(len(y)), test), 0.0, weights)
             model.fit(rows)
         else:
-            model.fit(rows.columns["X"][train], rows.targets()[train], sample_weight=weights[train] if weights.ndim else None)
+            model.fit(
+                rows.columns["X"][train],
+                rows.targets()[train],
+                sample_weight=weights[train] if weights.ndim else None,
+            )
             model.take_columns(encoder)
     names = rows.feature_names if encoder is None else encoder.used
     if version_of(out) != before:
-        click.echo(f"Warning: '{out}' was written by another process during this fit; it is replaced", err=True)
+        click.echo(
+            f"Warning: '{out}' was written by another process during this fit; it is replaced",
+            err=True,
+        )
     model.save(check_output(out), extra={"feature_names": list(names), "target": target})
     if checkpoint is not None and not model.diagnostics_["interrupted"]:
         Path(checkpoint).unlink(missing_ok=True)
@@ -449,23 +649,38 @@ def fit(
             more |= {"scores": scores, "n_held_out": len(test)}
     if report is not None:
         with after_training(out, f"no report was written to '{report}'"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of rows beyond the training data, once more
+            # of rows beyond the training data, once more
+            warnings.simplefilter("ignore", UserWarning)
             from sparse_pep.report import fit_report  # takes a second to load
 
             judged = test if len(test) else train
             page = fit_report(
-                model, rows.columns["X"][judged], rows.targets()[judged], held_out=len(test) > 0, names=rows.feature_names,
-                command="sparse-pep " + shlex.join(sys.argv[1:]), scores=more.get("scores"), messages=said, target=target,
-            )  # fmt: skip
+                model,
+                rows.columns["X"][judged],
+                rows.targets()[judged],
+                held_out=len(test) > 0,
+                names=rows.feature_names,
+                command="sparse-pep " + shlex.join(sys.argv[1:]),
+                scores=more.get("scores"),
+                messages=said,
+                target=target,
+            )
             write_aside(check_output(report, "--report"), lambda file: file.write(page.encode()))
             more["report"] = report
     print_fit(model, len(y) - len(test), target, more, as_json)
     return 3 if model.diagnostics_["interrupted"] else 0
 
 # %% ../nbs/internals/commands.ipynb #e27c8cf8
-def predicted_rows(model: Any, layout: Layout, found: Counter[Any], beyond: list[Any], interval: float | None = None) -> Iterator[tuple[Any, ...]]:
-    """Yield the predictions for the rows of a table, whose layout has the inputs in the order of training, with the
-    ends of an interval of this probability. What of the rows training did not see is added to `found` and `beyond`.
+def predicted_rows(
+    model: Any,
+    layout: Layout,
+    found: Counter[Any],
+    beyond: list[Any],
+    interval: float | None = None,
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the predictions for the rows of a table, whose layout has the inputs in the order of
+    training, with the ends of an interval of this probability. What of the rows training did not
+    see is added to `found` and `beyond`.
     """
     for batch in layout.batches():
         if layout.encoded_by is not None:
@@ -476,10 +691,20 @@ def predicted_rows(model: Any, layout: Layout, found: Counter[Any], beyond: list
             warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
             first, second = predictions(model, rows)
             ends = () if interval is None else model.predict_interval(rows, interval)
-        yield from zip(first.tolist(), *np.atleast_2d(second.T).tolist(), *(end.tolist() for end in ends))
+        yield from zip(
+            first.tolist(), *np.atleast_2d(second.T).tolist(), *(end.tolist() for end in ends)
+        )
 
 # %% ../nbs/internals/commands.ipynb #e52ee02d
-def predict(model: str, data: str, out: str | None, interval: float | None, in_pieces: bool, decimal: str, as_json: bool) -> None:
+def predict(
+    model: str,
+    data: str,
+    out: str | None,
+    interval: float | None,
+    in_pieces: bool,
+    decimal: str,
+    as_json: bool,
+) -> None:
     """Write the predictions of a model file for the rows of a file, or print them as JSON."""
     if out is None and not as_json:
         out = "predictions.csv"
@@ -490,14 +715,19 @@ def predict(model: str, data: str, out: str | None, interval: float | None, in_p
     wanted = fitted.n_features_in_ if fitted.columns_ is None else len(fitted.columns_.used)
     if "target" not in extra or not is_names(columns) or len(columns) != wanted:
         raise ValueError(
-            f"'{model}' was not written by `sparse-pep fit`: it does not name its columns. Load it in Python instead, with `sparse_pep.load`."
+            f"'{model}' was not written by `sparse-pep fit`: it does not name its "
+            "columns. Load it in Python instead, with `sparse_pep.load`."
         )
     if in_pieces:
         if out in (None, "-") or data == "-":
-            raise ValueError("--in-pieces reads a file or a folder and writes to a file; name it with --out.")
+            raise ValueError(
+                "--in-pieces reads a file or a folder and writes to a file; name it with --out."
+            )
         path = check_output(out)
         if path.parent == Path(data).resolve() and path.name.lower().endswith(TABLES):
-            raise ValueError(f"--out: '{out}' would be one of the files of '{data}'; name a file elsewhere.")
+            raise ValueError(
+                f"--out: '{out}' would be one of the files of '{data}'; name a file elsewhere."
+            )
     layout = table_layout(table_files(data, in_pieces, decimal), {}, list(columns))
     layout = replace(layout, encoded_by=fitted.columns_)
     names, what = ["mean", "std"], "mean and standard deviation"
@@ -506,10 +736,19 @@ def predict(model: str, data: str, out: str | None, interval: float | None, in_p
         what = "label and probabilities"
     if interval is not None:
         if isinstance(fitted, SparsePEPClassifier):
-            raise ValueError("--interval is for numbers: this model predicts labels, whose probabilities are written anyway.")
-        names, what = [*names, "lower", "upper"], f"mean, standard deviation and {interval:g} interval"
+            raise ValueError(
+                "--interval is for numbers: this model predicts labels, whose "
+                "probabilities are written anyway."
+            )
+        names, what = (
+            [*names, "lower", "upper"],
+            f"mean, standard deviation and {interval:g} interval",
+        )
     found, beyond = Counter(), []
-    rows, result = predicted_rows(fitted, layout, found, beyond, interval), {"target": extra["target"], "n_rows": 0, "file": out}
+    rows, result = (
+        predicted_rows(fitted, layout, found, beyond, interval),
+        {"target": extra["target"], "n_rows": 0, "file": out},
+    )
     if out is None:
         result["rows"] = [dict(zip(names, row)) for row in rows]
         result["n_rows"] = len(result["rows"])
@@ -518,28 +757,43 @@ def predict(model: str, data: str, out: str | None, interval: float | None, in_p
     for text in filter(None, (unforeseen_text(found), beyond_text(fitted, beyond))):
         click.echo(f"Note: {text}", err=True)
     if out not in (None, "-"):
-        click.echo(f"wrote {out}: {what} of {result['target']} for {result['n_rows']} rows", err=True)
+        click.echo(
+            f"wrote {out}: {what} of {result['target']} for {result['n_rows']} rows", err=True
+        )
     if as_json:
         print_result("", result, as_json)
 
 # %% ../nbs/internals/commands.ipynb #272a7da9
 def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple[Dataset, str]:
-    """A data set by name, and its likelihood: the given one, or gaussian for numbers and auto for labels."""
+    """A data set by name, and its likelihood: the given one, or gaussian for numbers and auto
+    for labels.
+    """
     labels = name in list_datasets(data_dir, "classification")
     data = (load_classification if labels else load_regression)(name, data_dir)
     likelihood = likelihood or ("auto" if labels else "gaussian")
     if labels != (likelihood in CLASSIFIERS):
         what, fitting = ("labels", CLASSIFIERS) if labels else ("numbers", ("gaussian", *NUMERIC))
-        raise ValueError(f"--likelihood {likelihood}: the target of {name!r} is {what}; choose one of {', '.join(fitting)}.")
+        raise ValueError(
+            f"--likelihood {likelihood}: the target of {name!r} is {what}; choose one of "
+            f"{', '.join(fitting)}."
+        )
     return data, likelihood
 
 # %% ../nbs/internals/commands.ipynb #5ec54623
 def chosen_data(
-    data: str | None, target: str | None, names: Sequence[str], data_dir: str | None, splits: int, likelihood: str | None,
-    columns: Sequence[str], drop: Sequence[str], decimal: str,
+    data: str | None,
+    target: str | None,
+    names: Sequence[str],
+    data_dir: str | None,
+    splits: int,
+    likelihood: str | None,
+    columns: Sequence[str],
+    drop: Sequence[str],
+    decimal: str,
 ) -> list[tuple[Dataset, str]]:
-    """The data sets that the options of `compare` select, with at most `splits` splits each, and their likelihoods.
-    ValueError if the options exclude each other or do not suit the data, or if there is nothing to learn.
+    """The data sets that the options of `compare` select, with at most `splits` splits each, and
+    their likelihoods. ValueError if the options exclude each other or do not suit the data, or if
+    there is nothing to learn.
     """
     for option, value in (("target", target), ("columns", columns), ("drop", drop)):
         if data is None and value:
@@ -566,8 +820,8 @@ def chosen_data(
 
 # %% ../nbs/internals/commands.ipynb #461dc9d1
 def average_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Mean scores over the splits for each data set and power, in the order of the rows of `run_split`, with the
-    number of splits and of fits that converged.
+    """Mean scores over the splits for each data set and power, in the order of the rows of
+    `run_split`, with the number of splits and of fits that converged.
     """
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -575,7 +829,11 @@ def average_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [
         dict(zip(("data", "power", "name"), key))
         | {"splits": len(group), "converged": sum(row["converged"] == "yes" for row in group)}
-        | {score: float(np.mean([row[score] for row in group])) for score, spec in score_columns(group).items() if spec}
+        | {
+            score: float(np.mean([row[score] for row in group]))
+            for score, spec in score_columns(group).items()
+            if spec
+        }
         for key, group in groups.items()
     ]
 
@@ -587,7 +845,10 @@ def score_tables(rows: Sequence[Mapping[str, Any]]) -> str:
         kinds.setdefault(tuple(score_columns([row])), []).append(row)
     parts = []
     for group in kinds.values():
-        means = [row | {"converged": f"{row['converged']}/{row['splits']}"} for row in average_rows(group)]
+        means = [
+            row | {"converged": f"{row['converged']}/{row['splits']}"}
+            for row in average_rows(group)
+        ]
         for title, table, split in (("each split", group, "split"), ("averages", means, "splits")):
             columns = {"data": "", "power": "g", "name": "", split: "d"} | score_columns(group)
             parts.append(f"{title}\n{format_table(table, columns)}")
@@ -595,9 +856,20 @@ def score_tables(rows: Sequence[Mapping[str, Any]]) -> str:
 
 # %% ../nbs/internals/commands.ipynb #c37b5b8d
 def compare(
-    data: str | None, target: str | None, names: Sequence[str], data_dir: str | None, powers: str, splits: int,
-    likelihood: str | None, out: str | None, columns: Sequence[str], drop: Sequence[str], decimal: str,
-    quiet: bool, as_json: bool, **training: object,
+    data: str | None,
+    target: str | None,
+    names: Sequence[str],
+    data_dir: str | None,
+    powers: str,
+    splits: int,
+    likelihood: str | None,
+    out: str | None,
+    columns: Sequence[str],
+    drop: Sequence[str],
+    decimal: str,
+    quiet: bool,
+    as_json: bool,
+    **training: object,
 ) -> None:
     """Score each power on held-out rows of each data set, print tables and write files."""
     check_files([data], {"--out": out}, as_json)
@@ -608,10 +880,17 @@ def compare(
         except ValueError:
             power = np.nan
         if not 0.0 <= power <= 1.0:
-            raise ValueError(f"--powers: {part.strip()!r} is not a number from 0 to 1; write them as 0,0.5,1.")
+            raise ValueError(
+                f"--powers: {part.strip()!r} is not a number from 0 to 1; write them as 0,0.5,1."
+            )
         chosen[power] = None
     sets = chosen_data(data, target, names, data_dir, splits, likelihood, columns, drop, decimal)
-    jobs = [(one, kind, power, split) for one, kind in sets for power in chosen for split in range(len(one.splits))]
+    jobs = [
+        (one, kind, power, split)
+        for one, kind in sets
+        for power in chosen
+        for split in range(len(one.splits))
+    ]
     rows = []
     with tqdm(jobs, desc="compare", unit="fit", disable=quiet or None) as bar:
         for one, kind, power, split in bar:

@@ -41,10 +41,14 @@ class Dataset:
 
 # %% ../nbs/internals/datasets.ipynb #28ac9708
 def read_table(
-    path: str | os.PathLike[str], target: str | None = None, columns: Sequence[str] | None = None, labels: bool = False
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    labels: bool = False,
 ) -> Dataset:
-    """The table of a CSV or Parquet file, or of `-`, standard input, without splits; y is None without a target. Inputs are the `columns`, or all but the target, which is a
-    number, or with `labels` a class label. A ValueError names the column, the row and the cell that cannot be used.
+    """The table of a CSV or Parquet file, or of `-`, standard input, without splits; y is None
+    without a target. Inputs are the `columns`, or all but the target, which is a number, or with
+    `labels` a class label. A ValueError names the column, the row and the cell that cannot be used.
     """
     labels = bool(labels) and target is not None
     layout = table_layout(table_files(path, many=False), {"y": target}, columns, labels)
@@ -55,13 +59,17 @@ def read_table(
     return Dataset(str(path), arrays["X"], y, layout.inputs, ())
 
 # %% ../nbs/internals/datasets.ipynb #d6bde161
-SHIPPED = {"regression": ("diabetes",), "classification": ("breast_cancer", "digits", "iris", "wine")}
+SHIPPED = {
+    "regression": ("diabetes",),
+    "classification": ("breast_cancer", "digits", "iris", "wine"),
+}
 BANANA = ("banana.csv.gz", "banana_test.csv.gz")
 
 
 def data_directory(path: str | os.PathLike[str] | None = None) -> Path | None:
-    """The folder of data sets: the argument, or else the environment variable SPARSE_PEP_DATA, or else None. A ValueError unless
-    it is a folder with at least one of `regression/`, `classification/`, `mnist/` and `toy/`.
+    """The folder of data sets: the argument, or else the environment variable SPARSE_PEP_DATA, or
+    else None. A ValueError unless it is a folder with at least one of `regression/`,
+    `classification/`, `mnist/` and `toy/`.
     """
     origin = "`data_dir`" if path else "the environment variable SPARSE_PEP_DATA"
     path = path or os.environ.get("SPARSE_PEP_DATA")
@@ -72,13 +80,19 @@ def data_directory(path: str | os.PathLike[str] | None = None) -> Path | None:
         raise ValueError(f"{origin} names '{path}', which is not a folder.")
     parts = "regression", "classification", "mnist", "toy"
     if not any((folder / part).is_dir() for part in parts):
-        raise ValueError(f"{origin} names '{path}', which holds no folder `regression`, `classification`, `mnist` or `toy`.")
+        raise ValueError(
+            f"{origin} names '{path}', which holds no folder `regression`, "
+            "`classification`, `mnist` or `toy`."
+        )
     return folder
 
 # %% ../nbs/internals/datasets.ipynb #23b7ea08
-def list_datasets(data_dir: str | os.PathLike[str] | None = None, kind: str = "regression") -> tuple[str, ...]:
-    """Names of the data sets of a `kind` ("regression" or "classification"): those that scikit-learn ships, and each file with
-    splits beside it in the folder `data_dir`, by default the one that the environment variable SPARSE_PEP_DATA names.
+def list_datasets(
+    data_dir: str | os.PathLike[str] | None = None, kind: str = "regression"
+) -> tuple[str, ...]:
+    """Names of the data sets of a `kind` ("regression" or "classification"): those that
+    scikit-learn ships, and each file with splits beside it in the folder `data_dir`, by default the
+    one that the environment variable SPARSE_PEP_DATA names.
 
     Examples
     --------
@@ -98,23 +112,35 @@ def list_datasets(data_dir: str | os.PathLike[str] | None = None, kind: str = "r
     return tuple(sorted(found))
 
 # %% ../nbs/internals/datasets.ipynb #6f0b18a6
-def random_splits(n: int, count: int = 10, test_fraction: float = 0.1, seed: int = 0) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def random_splits(
+    n: int, count: int = 10, test_fraction: float = 0.1, seed: int = 0
+) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """`count` pairs (train, test) of row numbers. The test rows of split k are the last part of
     `default_rng(seed + k).permutation(n)`: the fraction `test_fraction`, rounded, at least one row.
     """
-    n, count, seed = require_whole(n, "n", 0), require_whole(count, "count"), require_whole(seed, "seed", 0)
+    n, count, seed = (
+        require_whole(n, "n", 0),
+        require_whole(count, "count"),
+        require_whole(seed, "seed", 0),
+    )
     if not is_number(test_fraction) or not 0.0 < test_fraction < 1.0:
-        raise ValueError(f"`test_fraction` must be above 0 and below 1; got {shown(test_fraction)}.")
+        raise ValueError(
+            f"`test_fraction` must be above 0 and below 1; got {shown(test_fraction)}."
+        )
     n_test = max(1, round(test_fraction * n))
     if n - n_test < 1:
-        raise ValueError(f"`n` = {n} is too few rows to split into training and test rows; at least 2 are needed.")
+        raise ValueError(
+            f"`n` = {n} is too few rows to split into training and test rows; at least 2 "
+            "are needed."
+        )
     orders = [np.random.default_rng(seed + k).permutation(n) for k in range(count)]
     return tuple((order[:-n_test], order[-n_test:]) for order in orders)
 
 # %% ../nbs/internals/datasets.ipynb #b52124e7
 def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """The pairs (train, test) of row numbers in a JSON file, gzipped or not, for a data set of n rows. A ValueError if the file
-    has another form or number of rows, or a split names a row that does not exist, or one twice.
+    """The pairs (train, test) of row numbers in a JSON file, gzipped or not, for a data set of n
+    rows. A ValueError if the file has another form or number of rows, or a split names a row that
+    does not exist, or one twice.
     """
     with table_files(path, many=False)[0].opened() as file:
         text = file.read()
@@ -124,36 +150,67 @@ def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray,
         for part in content["splits"]:
             test = np.array(part["test"])
             train = np.setdiff1d(rows, test) if part["train"] is None else np.array(part["train"])
-            if any(numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind != "i") for numbers in (train, test)):
+            if any(
+                numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind != "i")
+                for numbers in (train, test)
+            ):
                 raise ValueError("no row numbers")
             splits.append((train, test))
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"`path`: '{path}' is not a splits file, which is JSON with a list `splits` of row numbers.") from None
+        raise ValueError(
+            f"`path`: '{path}' is not a splits file, which is JSON with a list `splits` "
+            "of row numbers."
+        ) from None
     if content.get("n_rows", n) != n:
-        raise ValueError(f"`path`: '{path}' has splits of {content['n_rows']} rows; the data set has {n}.")
+        raise ValueError(
+            f"`path`: '{path}' has splits of {content['n_rows']} rows; the data set has {n}."
+        )
     if not splits:
         raise ValueError(f"`path`: '{path}' holds no split.")
     for train, test in splits:
         used = np.concatenate([train, test])
-        if not (len(train) and len(test) and len(np.unique(used)) == len(used) and np.isin(used, rows).all()):
-            raise ValueError(f"`path`: '{path}' has a split with an empty part, an unknown row, a row in both parts, or a row that is named twice.")
+        if not (
+            len(train)
+            and len(test)
+            and len(np.unique(used)) == len(used)
+            and np.isin(used, rows).all()
+        ):
+            raise ValueError(
+                f"`path`: '{path}' has a split with an empty part, an unknown row, a row "
+                "in both parts, or a row that is named twice."
+            )
     return tuple(splits)
 
 # %% ../nbs/internals/datasets.ipynb #6ad8d9d7
 def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> Dataset:
-    """A data set of this kind, which scikit-learn ships with ten `random_splits`, or the folder contains with its splits."""
+    """A data set of this kind, which scikit-learn ships with ten `random_splits`, or the folder
+    contains with its splits.
+    """
     if name in SHIPPED[kind]:
         import sklearn.datasets
 
         bunch = getattr(sklearn.datasets, f"load_{name}")()
-        return Dataset(name, bunch.data, bunch.target, tuple(map(str, bunch.feature_names)), random_splits(len(bunch.target)))
-    folder, known = data_directory(data_dir), {other: list_datasets(data_dir, other) for other in SHIPPED}
+        return Dataset(
+            name,
+            bunch.data,
+            bunch.target,
+            tuple(map(str, bunch.feature_names)),
+            random_splits(len(bunch.target)),
+        )
+    folder, known = (
+        data_directory(data_dir),
+        {other: list_datasets(data_dir, other) for other in SHIPPED},
+    )
     if name not in known[kind]:
         for other, names in known.items():
             if name in names:
                 raise ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
         there = "; ".join(f"for {other}: {', '.join(names)}" for other, names in known.items())
-        where = "" if folder else " Name a data folder (`--data-dir`, `data_dir` or SPARSE_PEP_DATA) for more."
+        where = (
+            ""
+            if folder
+            else " Name a data folder (`--data-dir`, `data_dir` or SPARSE_PEP_DATA) for more."
+        )
         raise ValueError(f"there is no data set {name!r}; there are {there}.{where}")
     if name == "banana":  # 400 training rows, followed by 4900 test rows
         train = read_table(folder / "toy" / BANANA[0], target="y", labels=True)
@@ -161,13 +218,18 @@ def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> D
         n, rows = len(train.y), np.arange(len(train.y) + len(test.y))
         X, y = np.concatenate([train.X, test.X]), np.concatenate([train.y, test.y])
         return Dataset(name, X, y, train.feature_names, ((rows[:n], rows[n:]),))
-    table = read_table(folder / kind / f"{name}.csv.gz", target="y", labels=kind == "classification")
-    return replace(table, name=name, splits=read_splits(folder / kind / f"{name}_splits.json.gz", len(table.y)))
+    table = read_table(
+        folder / kind / f"{name}.csv.gz", target="y", labels=kind == "classification"
+    )
+    return replace(
+        table, name=name, splits=read_splits(folder / kind / f"{name}_splits.json.gz", len(table.y))
+    )
 
 # %% ../nbs/internals/datasets.ipynb #b2735d70
 def load_regression(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
-    """A regression data set with its splits, in the units of the source: `diabetes` (442 x 10, shipped with scikit-learn, with
-    ten random splits), or one of the folder; see `list_datasets`. A ValueError lists the known names.
+    """A regression data set with its splits, in the units of the source: `diabetes` (442 x 10,
+    shipped with scikit-learn, with ten random splits), or one of the folder; see `list_datasets`. A
+    ValueError lists the known names.
 
     Examples
     --------
@@ -179,9 +241,10 @@ def load_regression(name: str, data_dir: str | os.PathLike[str] | None = None) -
 
 # %% ../nbs/internals/datasets.ipynb #2ed5689d
 def load_classification(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
-    """A classification data set with its splits, in the units of the source: `breast_cancer` (569 x 30; +1 malignant,
-    −1 benign), `iris` (150 x 4), `wine` (178 x 13) or `digits` (1797 x 64), which scikit-learn ships, each with ten random splits;
-    or one of the folder, see `list_datasets`. `breast` leaves out the column `sample_id`, and `banana` has one split.
+    """A classification data set with its splits, in the units of the source: `breast_cancer` (569 x
+    30; +1 malignant, −1 benign), `iris` (150 x 4), `wine` (178 x 13) or `digits` (1797 x 64), which
+    scikit-learn ships, each with ten random splits; or one of the folder, see `list_datasets`.
+    `breast` leaves out the column `sample_id`, and `banana` has one split.
 
     Examples
     --------
@@ -200,7 +263,8 @@ def load_classification(name: str, data_dir: str | os.PathLike[str] | None = Non
 
 # %% ../nbs/internals/datasets.ipynb #c6c50a7a
 def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, 1), uniform on [0, 2.5] and [3.5, 6], and y (n,) = sin(2.1 x) + 0.5 cos(4.7 x) + noise of standard deviation 0.2.
+    """X (n, 1), uniform on [0, 2.5] and [3.5, 6], and y (n,) = sin(2.1 x) + 0.5 cos(4.7 x) + noise
+    of standard deviation 0.2.
 
     Examples
     --------
@@ -217,8 +281,8 @@ def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 # %% ../nbs/internals/datasets.ipynb #141ee256
 def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """X (n, 2) near two half circles of radius 1, with noise of standard deviation 0.25, and labels y (n,): −1 for the upper arc
-    around (0, 0), +1 for the lower one around (1, 0.5), half of each.
+    """X (n, 2) near two half circles of radius 1, with noise of standard deviation 0.25, and labels
+    y (n,): −1 for the upper arc around (0, 0), +1 for the lower one around (1, 0.5), half of each.
 
     Examples
     --------
@@ -237,13 +301,16 @@ def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def spread_of(values: np.ndarray, name: str, use: str) -> float:
     """The variance of the targets. ValueError if they are all the same."""
     if not np.var(values) > 0.0:
-        raise ValueError(f"`{name}` must hold at least two different values: its variance is {use} of the score.")
+        raise ValueError(
+            f"`{name}` must hold at least two different values: its variance is {use} of the score."
+        )
     return np.var(values)
 
 # %% ../nbs/internals/datasets.ipynb #dcbc0624
 def smse(y_true: ArrayLike, mean: ArrayLike) -> float:
-    """Standardised mean squared error of predictive means (S,): the mean of (y − m)², divided by the variance of the test targets.
-    1 is the score of their mean, and 0 that of a perfect prediction (Rasmussen and Williams 2006, page 23).
+    """Standardised mean squared error of predictive means (S,): the mean of (y − m)², divided by
+    the variance of the test targets. 1 is the score of their mean, and 0 that of a perfect
+    prediction (Rasmussen and Williams 2006, page 23).
 
     Examples
     --------
@@ -256,9 +323,10 @@ def smse(y_true: ArrayLike, mean: ArrayLike) -> float:
 
 # %% ../nbs/internals/datasets.ipynb #1873a0f4
 def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike) -> float:
-    """Standardised mean log loss, in nats: the mean of −log N(y; m, v) + log N(y; mean of y_train, variance of y_train), for
-    predictive means and variances (S,), noise included. 0 is the score of a Gaussian with the mean and the variance of the
-    training targets, and better predictions are negative (Rasmussen and Williams 2006, page 23).
+    """Standardised mean log loss, in nats: the mean of −log N(y; m, v) + log N(y; mean of y_train,
+    variance of y_train), for predictive means and variances (S,), noise included. 0 is the score of
+    a Gaussian with the mean and the variance of the training targets, and better predictions are
+    negative (Rasmussen and Williams 2006, page 23).
 
     Examples
     --------

@@ -14,8 +14,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from .features import Features, InducingPoints, Mixture, Windows, cross_vjp, integrable, windows_of
-from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, Periodic, Product, SquaredExponential, Sum
+from sparse_pep.features import (
+    Features,
+    InducingPoints,
+    Mixture,
+    Windows,
+    cross_vjp,
+    integrable,
+    windows_of,
+)
+from sparse_pep.kernels import (
+    Constant,
+    Kernel,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    Product,
+    SquaredExponential,
+    Sum,
+)
 from .model import Model
 from .numerics.linalg import Factor, solve_lower
 from .numerics.threads import chunk_slices
@@ -23,7 +42,9 @@ from .numerics.validation import inputs_2d, require_finite
 from .sites import Posterior
 
 # %% ../nbs/21_draws.ipynb #b26dd454
-def weights_on_u(posteriors: Sequence[Posterior], prior_u: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def weights_on_u(
+    posteriors: Sequence[Posterior], prior_u: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Luu⁻ᵀ(ṽ − v̂) (M, F, S), the weights of the covariances with u in S draws of each of F
     functions (Equation 21.1 of the site), from the inducing variables û (M, F, S) of as many draws
     from the prior. Cost O(FSM²).
@@ -46,7 +67,9 @@ FREEDOM = {Matern12: 1, Matern32: 3, Matern52: 5}  # degrees of freedom
 SCALES = np.array([1.0, 3.0, 9.0])  # by which frequencies are multiplied, each for a third of them
 
 
-def frequencies(kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def frequencies(
+    kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Frequencies (n, D), radians per unit of x, each multiplied by its `scale` (n,), and the logs
     (n, 3) of their densities at each of `SCALES`, up to a constant. Raises NotImplementedError
     for a kernel that is not a mixture of waves.
@@ -60,7 +83,8 @@ def frequencies(kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.G
         return none, level
     if kind not in (SquaredExponential, Periodic, *FREEDOM):
         raise NotImplementedError(
-            f"draws as functions need a kernel that is a mixture of waves, which {kind.__name__} is not; use `sample_f` for draws at given inputs."
+            "draws as functions need a kernel that is a mixture of waves, which "
+            f"{kind.__name__} is not; use `sample_f` for draws at given inputs."
         )
     own, ell = kernel.columns(none, "lengthscale"), kernel.lengthscale
     if kind is Periodic:
@@ -77,8 +101,12 @@ def frequencies(kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.G
     return kernel.spread(z / ell, none), level - D * np.log(SCALES)
 
 # %% ../nbs/21_draws.ipynb #585d339f
-def weighted_waves(term: Product, n_features: int, n_dims: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Frequencies (J, D) of waves (Equation 21.3 of the site) and their variances (J,), which add up to that of the kernel."""
+def weighted_waves(
+    term: Product, n_features: int, n_dims: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Frequencies (J, D) of waves (Equation 21.3 of the site) and their variances (J,), which
+    add up to that of the kernel.
+    """
     scale = np.resize(SCALES, n_features)
     xi, level = frequencies(term, scale, n_dims, rng)
     weight = np.exp(level[:, 0] - logsumexp(level, axis=1))
@@ -96,13 +124,17 @@ def expanded(kernel: Kernel) -> list[Product]:
 
 # %% ../nbs/21_draws.ipynb #e141cd22
 def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
-    """The inducing variables (M, J), complex, of the waves exp(iξᵀx) with frequencies `xi` (J, D)."""
+    """The inducing variables (M, J), complex, of the waves exp(iξᵀx) with frequencies `xi` (J,
+    D).
+    """
     q, omega = windows.width**2, windows.frequency
     plain, turn = q @ (xi**2).T, (q * omega) @ xi.T
     bent = plain + np.sum(q * omega**2, axis=1)[:, None]
     left, right = (np.exp(-0.5 * bent - sign * turn) for sign in (1.0, -1.0))
     phase = np.exp(1j * windows.phase[:, None])
-    inside = 0.5 * (phase * left + phase.conj() * right) - windows.level[:, None] * np.exp(-0.5 * plain)
+    inside = 0.5 * (phase * left + phase.conj() * right) - windows.level[:, None] * np.exp(
+        -0.5 * plain
+    )
     found, rows = inside * np.exp(1j * (windows.centre @ xi.T)), windows.sloped
     found[rows] *= 1j * (windows.direction[rows] @ xi.T)
     return found
@@ -127,15 +159,17 @@ class PriorDraws:
         return np.stack(turned, axis=-1).real + self.slopes.T
 
     def inducing(self, features: Features, kernel: Kernel) -> np.ndarray:
-        """The inducing variables (M, F). Raises NotImplementedError if those of a wave have no closed form, or if the
-        kernel's covariances of windows are sums over points, which those of a wave are not.
+        """The inducing variables (M, F). Raises NotImplementedError if those of a wave have no
+        closed form, or if the kernel's covariances of windows are sums over points, which those of
+        a wave are not.
         """
         seen = []
         for part in parts_of(features):
             windows = windows_of(part)
             if windows is None or not (windows.plain or integrable(kernel)):
                 raise NotImplementedError(
-                    f"draws as functions have no closed form with {type(part).__name__} features and this kernel; use `sample_f` for draws at given inputs."
+                    f"draws as functions have no closed form with {type(part).__name__} "
+                    "features and this kernel; use `sample_f` for draws at given inputs."
                 )
             seen.append(waves_seen(windows, self.frequencies))
         u = (np.vstack(seen) @ self.amplitudes).real
@@ -149,13 +183,19 @@ def parts_of(features: Features) -> tuple[Features, ...]:
     return features.features if isinstance(features, Mixture) else (features,)
 
 # %% ../nbs/21_draws.ipynb #67cb38d5
-def prior_draws(kernel: Kernel, n_dims: int, n_draws: int, n_features: int, rng: np.random.Generator) -> PriorDraws:
-    """`n_draws` draws from the prior with mean 0, with `n_features` waves for each term of the kernel."""
+def prior_draws(
+    kernel: Kernel, n_dims: int, n_draws: int, n_features: int, rng: np.random.Generator
+) -> PriorDraws:
+    """`n_draws` draws from the prior with mean 0, with `n_features` waves for each term of the
+    kernel.
+    """
     xi, gamma, slopes = [], [], np.zeros((n_dims, n_draws))
     for term in expanded(kernel):
         others = [part for part in term.kernels if not isinstance(part, Constant)]
         if len(others) == 1 and isinstance(others[0], Linear):
-            slopes += rng.standard_normal(slopes.shape) * np.sqrt(term.diag(np.eye(n_dims)))[:, None]
+            slopes += (
+                rng.standard_normal(slopes.shape) * np.sqrt(term.diag(np.eye(n_dims)))[:, None]
+            )
             continue
         own, variance = weighted_waves(term, n_features, n_dims, rng)
         normal = rng.standard_normal((n_features, n_draws, 2)) @ [1.0, 1j]
@@ -174,7 +214,9 @@ class SampledFunctions:
 
     model: Model
     prior: PriorDraws
-    weights: np.ndarray  # (M, F), of the covariances with u, which turn draws from the prior into draws from the posterior
+    # (M, F), of the covariances with u, which turn draws from the prior into draws from the
+    # posterior
+    weights: np.ndarray
     shape: tuple[int, ...]  # (S,) or (C, S), with product F
     x_mean: np.ndarray  # (D,): the model's inputs are (x − x_mean)/x_scale
     x_scale: np.ndarray
@@ -185,11 +227,17 @@ class SampledFunctions:
         """The values of all draws at X (n, D): (n, S), or (n, C, S) for C latent functions or
         outputs, in the units of `predict_f`. Cost O(n(J + M)(D + CS)) for J waves.
         """
-        values, shift, scale = [], np.asarray(self.y_mean)[..., None], np.asarray(self.y_scale)[..., None]
+        values, shift, scale = (
+            [],
+            np.asarray(self.y_mean)[..., None],
+            np.asarray(self.y_scale)[..., None],
+        )
         for part in self._parts(X):
             Kuf, mean = self.model.features.Kuf(self.model.kernel, part), self.model.mean(part)
             f = (self.prior(part) + Kuf.T @ self.weights).reshape(len(part), *self.shape)
-            values.append(shift + scale * (f + mean.reshape(mean.shape + (1,) * (f.ndim - mean.ndim))))
+            values.append(
+                shift + scale * (f + mean.reshape(mean.shape + (1,) * (f.ndim - mean.ndim)))
+            )
         return np.concatenate(values)
 
     def gradient(self, X: ArrayLike) -> np.ndarray:
@@ -199,7 +247,8 @@ class SampledFunctions:
         factors = [part for term in expanded(self.model.kernel) for part in term.kernels]
         if any(isinstance(part, Matern12) for part in factors):
             raise ValueError(
-                "draws of a model with the kernel Matern12 have no derivative; use Matern32, Matern52 or SquaredExponential."
+                "draws of a model with the kernel Matern12 have no derivative; use "
+                "Matern32, Matern52 or SquaredExponential."
             )
         return np.concatenate([self._slopes(part) for part in self._parts(X)])
 
@@ -220,19 +269,27 @@ class SampledFunctions:
             for i, weights in enumerate(self.weights[first : first + len(part)].T):
                 found[:, i] += pull(np.tile(weights, (len(X), 1)))[1]["Z"]
             first += len(part)
-        found, slope = found.reshape(len(X), *self.shape, -1), getattr(self.model.mean, "slope", 0.0)
+        found, slope = (
+            found.reshape(len(X), *self.shape, -1),
+            getattr(self.model.mean, "slope", 0.0),
+        )
         found += slope.T[:, None] if np.ndim(slope) == 2 else slope
         return np.asarray(self.y_scale)[..., None, None] * found / self.x_scale
 
 # %% ../nbs/21_draws.ipynb #ee7f08db
 def sampled_functions(
-    model: Model, posteriors: Sequence[Posterior], n: int, n_features: int, rng: np.random.Generator,
-    x_scaling: tuple[np.ndarray, np.ndarray], y_scaling: tuple[float | np.ndarray, float | np.ndarray] = (0.0, 1.0),
+    model: Model,
+    posteriors: Sequence[Posterior],
+    n: int,
+    n_features: int,
+    rng: np.random.Generator,
+    x_scaling: tuple[np.ndarray, np.ndarray],
+    y_scaling: tuple[float | np.ndarray, float | np.ndarray] = (0.0, 1.0),
 ) -> SampledFunctions:
-    """`n` draws from the posteriors (one for each latent function) of a model, with `n_features` waves
-    for each term of the kernel. `x_scaling` holds x_mean and x_scale, `y_scaling` y_mean and y_scale.
-    NotImplementedError if the kernel is not a mixture of waves, or the features of a wave have no
-    closed form.
+    """`n` draws from the posteriors (one for each latent function) of a model, with `n_features`
+    waves for each term of the kernel. `x_scaling` holds x_mean and x_scale, `y_scaling` y_mean and
+    y_scale. NotImplementedError if the kernel is not a mixture of waves, or the features of a wave
+    have no closed form.
     """
     outputs = posteriors[0].b.shape[1:]
     n_functions = len(posteriors) * np.prod(outputs, dtype=int)

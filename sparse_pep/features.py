@@ -18,7 +18,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri  # noqa: F401
 
-from .kernels import Constant, Kernel, Linear, Matern12, Matern32, Matern52, Product, SquaredExponential, Sum, White  # noqa: F401
+from sparse_pep.kernels import (
+    Constant,
+    Kernel,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Product,
+    SquaredExponential,
+    Sum,
+    White,
+)  # noqa: F401
 from .numerics.distances import Pairs, moments_of_differences, quadratic_of_differences  # noqa: F401
 from .numerics.linalg import thin_product  # noqa: F401
 from .numerics.parameters import Parametric, added, numbered, with_numbered  # noqa: F401
@@ -42,7 +53,8 @@ class Features(Parametric):
     [[0.707 0.551]]
     """
 
-    signed: ClassVar[tuple[str, ...]] = ("Z", "frequency")  # parameters that are not trained as logarithms, of all kinds
+    # parameters that are not trained as logarithms, of all kinds
+    signed: ClassVar[tuple[str, ...]] = ("Z", "frequency")
 
     def __len__(self) -> int:
         """The number M of inducing variables."""
@@ -102,7 +114,8 @@ class InducingPoints(Features):
         Z = inputs_2d(self.Z, "Z")
         if not Z.size or not np.isfinite(Z).all():
             raise ValueError(
-                f"`Z` must be finite and have at least one row and column; got shape {Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."
+                "`Z` must be finite and have at least one row and column; got shape "
+                f"{Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."
             )
         object.__setattr__(self, "Z", Z)
 
@@ -114,10 +127,15 @@ class InducingPoints(Features):
         """Kuu = k(Z, Z) (M, M) and its pull-back, see `Features`."""
         return self.Kuf_vjp(kernel, None)
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray | None) -> tuple[np.ndarray, Callable[..., Any]]:
+    def Kuf_vjp(
+        self, kernel: Kernel, X: np.ndarray | None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf = k(Z, X) (M, N), or k(Z, Z) if X is None, and its pull-back, see `Features`."""
         if X is not None and X.shape[1] != self.Z.shape[1] and not kernel.of_functionals:
-            raise ValueError(f"`X` has {X.shape[1]} columns, but the inducing inputs `Z` of the features have {self.Z.shape[1]}.")
+            raise ValueError(
+                f"`X` has {X.shape[1]} columns, but the inducing inputs `Z` of the "
+                f"features have {self.Z.shape[1]}."
+            )
         K, pull = kernel.vjp(self.Z, X)
 
         def pull_back(bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -135,18 +153,21 @@ ARRAYS = ("centre", "width", "frequency", "direction", "shift", "phase", "level"
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows of A functionals u(z) = ∫ N(x; z, diag width²) cos(frequencyᵀ(x − z) + phase) f(x) dx
-    − level · ∫ N(x; z + shift, diag width²) f(x) dx, Equation 4.1 of the site, or directionᵀ ∂u/∂z where the direction is not 0.
+    − level · ∫ N(x; z + shift, diag width²) f(x) dx, Equation 4.1 of the site, or directionᵀ ∂u/∂z
+    where the direction is not 0.
 
     Attributes
     ----------
     centre, width, frequency, direction, shift : ndarray (A, D)
-        z, units of x; width ≥ 0, units of x; frequency, radians per unit of x; direction and shift, units of x.
+        z, units of x; width ≥ 0, units of x; frequency, radians per unit of x; direction and shift,
+        units of x.
     phase, level : ndarray (A,)
         Radians; a pure number.
     kind : str
         Their name in error messages.
     data : bool
-        Whether these are observed. Derivatives with respect to their parameters are then not needed.
+        Whether these are observed. Derivatives with respect to their parameters are then not
+        needed.
     """
 
     centre: np.ndarray
@@ -172,7 +193,11 @@ class Windows:
     @property
     def sloped(self) -> np.ndarray:
         """Which windows are differentiated, (A,)."""
-        return self.direction.any(axis=1) if self.direction.any() else np.zeros(len(self.centre), dtype=bool)
+        return (
+            self.direction.any(axis=1)
+            if self.direction.any()
+            else np.zeros(len(self.centre), dtype=bool)
+        )
 
     def take(self, rows: np.ndarray) -> "Windows":
         """The windows of these rows."""
@@ -231,7 +256,9 @@ def side(P: np.ndarray, A: Windows, B: Windows, d: int, sign: float) -> Side:
     return Side(q, r, omega, eta, delta, P[d], 1j if A.waves or B.waves else 0.0)
 
 # %% ../nbs/04_interdomain.ipynb #3b4f5a0d
-def slope_factors(P: np.ndarray, A: Windows, B: Windows, sign: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def slope_factors(
+    P: np.ndarray, A: Windows, B: Windows, sign: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The factor of the rows, the factor of the columns and the correction of the table, each
     (M, n), or a number where nothing is differentiated.
     """
@@ -275,7 +302,9 @@ def no_gradient(A: Windows) -> dict[str, np.ndarray]:
     return {key: np.zeros(A.centre.shape) for key in ("Z", "log_width", "frequency")}
 
 # %% ../nbs/04_interdomain.ipynb #a4151226
-def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
+def wave_vjp(
+    variance: float, P: np.ndarray, A: Windows, B: Windows
+) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of two sets of windows (with `level` 0) of a function whose kernel
     is variance · exp(−½ Σ_d P_d (x_d − x_d′)²), and their pull-back.
 
@@ -303,7 +332,15 @@ def wave_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np
 
 # %% ../nbs/04_interdomain.ipynb #54b43dba
 def wave_pull(
-    P: np.ndarray, A: Windows, B: Windows, sign: float, beam: tuple, K_bar: np.ndarray, lengthscale: np.ndarray, a: dict[str, Any], b: dict
+    P: np.ndarray,
+    A: Windows,
+    B: Windows,
+    sign: float,
+    beam: tuple,
+    K_bar: np.ndarray,
+    lengthscale: np.ndarray,
+    a: dict[str, Any],
+    b: dict,
 ) -> None:
     """Add the contribution of one sign of the second frequency to the sums of `wave_vjp`, in
     place.
@@ -335,7 +372,9 @@ def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
     return Pairs(z, x) if expand else Pairs(Z, X), expand
 
 # %% ../nbs/04_interdomain.ipynb #b9bc687d
-def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool) -> np.ndarray:
+def data_waves(
+    variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool
+) -> np.ndarray:
     """variance · exp(Σ_d φ_d + i phase), (M, n), for pairs of windows and points; real if there
     are no waves. Equation 4.8 of the site.
     """
@@ -350,9 +389,11 @@ def data_waves(variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand:
     return H * np.cos(angle) + 1j * (H * np.sin(angle))
 
 # %% ../nbs/04_interdomain.ipynb #b45dfa5d
-def data_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-    """`wave_vjp` where B (n) are function values and nothing is differentiated. Cost: products of 2Mn(2D + 1) flops both
-    ways, and as many again for the derivatives with respect to B.
+def data_vjp(
+    variance: float, P: np.ndarray, A: Windows, B: Windows
+) -> tuple[np.ndarray, Callable[..., Any]]:
+    """`wave_vjp` where B (n) are function values and nothing is differentiated. Cost: products of
+    2Mn(2D + 1) flops both ways, and as many again for the derivatives with respect to B.
     """
     pairs, expand = centred(P, A.centre, B.centre)
     z, x, G = pairs.A, pairs.B, data_waves(variance, P, A, pairs, expand)
@@ -368,7 +409,13 @@ def data_vjp(variance: float, P: np.ndarray, A: Windows, B: Windows) -> tuple[np
             b["Z"] = np.real(first - x * second)
         if A.data and expand:  # the moments that those of B do not have already are sums over rows
             own = np.ones(len(x)) @ W.T
-            return np.vdot(K_bar, K), own @ (p * (A.width**2 + z * z / tau)) + np.sum(x * (x * square - 2.0 * linear), axis=0), no_gradient(A), b
+            return (
+                np.vdot(K_bar, K),
+                own @ (p * (A.width**2 + z * z / tau))
+                + np.sum(x * (x * square - 2.0 * linear), axis=0),
+                no_gradient(A),
+                b,
+            )
         return np.vdot(K_bar, K), *data_sums(P, A, moments_of_differences(W, pairs, expand)), b
 
     return K, pull
@@ -391,14 +438,27 @@ def data_sums(P: np.ndarray, A: Windows, W: tuple) -> tuple[np.ndarray, dict[str
 
 # %% ../nbs/04_interdomain.ipynb #37f2fc06
 def sorted_windows(A: Windows) -> list[tuple[slice | np.ndarray, Windows, np.ndarray | None]]:
-    """The windows of each sort: points, slopes, and those that have a width, differentiated or not. With each sort come its
-    rows and, for what is subtracted, the factor of its covariances, which is minus the level.
+    """The windows of each sort: points, slopes, and those that have a width, differentiated or not.
+    With each sort come its rows and, for what is subtracted, the factor of its covariances, which
+    is minus the level.
     """
-    wide = np.zeros(len(A.centre), dtype=bool) if A.plain else A.width.any(axis=1) | A.frequency.any(axis=1) | (A.phase != 0.0)
+    wide = (
+        np.zeros(len(A.centre), dtype=bool)
+        if A.plain
+        else A.width.any(axis=1) | A.frequency.any(axis=1) | (A.phase != 0.0)
+    )
     sort, level = 2 * wide + A.sloped, np.flatnonzero(A.level)
     groups = [(np.flatnonzero(sort == k), A, None) for k in range(4)]
     if len(level):
-        groups.append((level, replace(A, centre=A.centre + A.shift, frequency=0.0 * A.frequency, phase=0.0 * A.phase), -A.level[level]))
+        groups.append(
+            (
+                level,
+                replace(
+                    A, centre=A.centre + A.shift, frequency=0.0 * A.frequency, phase=0.0 * A.phase
+                ),
+                -A.level[level],
+            )
+        )
     found = []
     for rows, windows, factor in groups:
         if len(rows):
@@ -408,27 +468,35 @@ def sorted_windows(A: Windows) -> list[tuple[slice | np.ndarray, Windows, np.nda
 
 
 def assembled(parts: list[np.ndarray], groups: list[tuple], size: int, axis: int) -> np.ndarray:
-    """The matrix with `size` rows (axis 0) or columns (1), from its parts for each sort of windows, those to subtract last."""
+    """The matrix with `size` rows (axis 0) or columns (1), from its parts for each sort of
+    windows, those to subtract last.
+    """
     if len(parts) == 1:
         return parts[0]
     out = np.empty((size, parts[0].shape[1]) if axis == 0 else (len(parts[0]), size))
     for part, (rows, _, factor) in zip(parts, groups):
         at = rows if axis == 0 else (slice(None), rows)
-        out[at] = part if factor is None else out[at] + (factor[:, None] if axis == 0 else factor) * part
+        out[at] = (
+            part if factor is None else out[at] + (factor[:, None] if axis == 0 else factor) * part
+        )
     return out
 
 # %% ../nbs/04_interdomain.ipynb #b567cf2d
 def level_gradient(own: Windows, gradient: dict[str, Any], change: np.ndarray) -> dict[str, Any]:
-    """Derivatives with respect to windows, from those with respect to what is subtracted from them and with respect to the
-    logarithm of its level (A,).
+    """Derivatives with respect to windows, from those with respect to what is subtracted from them
+    and with respect to the logarithm of its level (A,).
     """
     through = -change[:, None] * own.frequency * own.width**2
-    return {"Z": gradient["Z"], "log_width": gradient["log_width"] + through * own.frequency, "frequency": through}
+    return {
+        "Z": gradient["Z"],
+        "log_width": gradient["log_width"] + through * own.frequency,
+        "frequency": through,
+    }
 
 # %% ../nbs/04_interdomain.ipynb #1bbc3eee
 def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], np.ndarray]:
-    """The function of j that returns Fⱼ (M, n), where F₀ = k(r) and Fⱼ₊₁ = Fⱼ′/r, for kernels that have slopes. A term that
-    is infinite at r = 0 is set to 0 there.
+    """The function of j that returns Fⱼ (M, n), where F₀ = k(r) and Fⱼ₊₁ = Fⱼ′/r, for kernels that
+    have slopes. A term that is infinite at r = 0 is set to 0 there.
     """
     if not isinstance(kernel, Matern32 | Matern52):
         K = pairs.gaussian(kernel.variance)
@@ -437,18 +505,41 @@ def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], np.ndarray]:
     x = np.sqrt(c) * pairs.distances()
     decay = kernel.variance * np.exp(-x)
     safe = lambda: np.where(x > 1e-90, x, np.inf)
-    terms = (lambda: 1 + x, lambda: -1.0, lambda: 1 / safe(), lambda: -(1 / safe() + 1) / safe() ** 2)
+    terms = (
+        lambda: 1 + x,
+        lambda: -1.0,
+        lambda: 1 / safe(),
+        lambda: -(1 / safe() + 1) / safe() ** 2,
+    )
     if smooth:
-        terms = (lambda: 1 + x + x**2 / 3, lambda: -(1 + x) / 3, lambda: 1 / 3, lambda: -1 / (3 * safe()))
+        terms = (
+            lambda: 1 + x + x**2 / 3,
+            lambda: -(1 + x) / 3,
+            lambda: 1 / 3,
+            lambda: -1 / (3 * safe()),
+        )
     return lambda j: c**j * terms[j]() * decay
 
 # %% ../nbs/04_interdomain.ipynb #0f4e97e9
-def slopes_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-    """`wave_vjp` for points or derivatives A and B, at least one of them derivatives, and a kernel of `radial_series`.
-    Cost: products of 2Mn(D + 1) flops for the kernel and for each set of derivatives, and twice as much for the pull-back.
+def slopes_vjp(
+    kernel: Kernel, P: np.ndarray, A: Windows, B: Windows
+) -> tuple[np.ndarray, Callable[..., Any]]:
+    """`wave_vjp` for points or derivatives A and B, at least one of them derivatives, and a kernel
+    of `radial_series`. Cost: products of 2Mn(D + 1) flops for the kernel and for each set of
+    derivatives, and twice as much for the pull-back.
     """
-    root, origin, of_A, of_B = np.sqrt(P), A.centre.mean(axis=0), bool(A.sloped.any()), bool(B.sloped.any())
-    z, x, s, t = ((A.centre - origin) * root, (B.centre - origin) * root, A.direction * root, B.direction * root)
+    root, origin, of_A, of_B = (
+        np.sqrt(P),
+        A.centre.mean(axis=0),
+        bool(A.sloped.any()),
+        bool(B.sloped.any()),
+    )
+    z, x, s, t = (
+        (A.centre - origin) * root,
+        (B.centre - origin) * root,
+        A.direction * root,
+        B.direction * root,
+    )
     pairs = Pairs(z, None if B is A else x)
     series, order, left, right, both = radial_series(kernel, pairs), of_A + of_B, 1.0, 1.0, 0.0
     F = series(order)
@@ -473,9 +564,15 @@ def slopes_vjp(kernel: Kernel, P: np.ndarray, A: Windows, B: Windows) -> tuple[n
         if not B.data:
             b["Z"] -= Pairs(x, z).moments(W.T)[0]
         U_A, U_B = (U, U) if order == 1 else (U * right, U * left)
-        for of, part, own, other, s_own, x_own, x_other in ((of_A, U_A, a, b, s, z, x), (of_B, U_B.T, b, a, t, x, z)):
+        for of, part, own, other, s_own, x_own, x_other in (
+            (of_A, U_A, a, b, s, z, x),
+            (of_B, U_B.T, b, a, t, x, z),
+        ):
             if of:
-                rest, total = thin_product(part.T, s_own) if part.flags.f_contiguous else (s_own.T @ part).T, part.sum(axis=1)
+                rest, total = (
+                    thin_product(part.T, s_own) if part.flags.f_contiguous else (s_own.T @ part).T,
+                    part.sum(axis=1),
+                )
                 own["Z"], other["Z"] = own["Z"] + s_own * total[:, None], other["Z"] - rest
                 turned += np.sum(x_other * rest, axis=0) - total @ (s_own * x_own)
         a["Z"], b["Z"] = a["Z"] * root, b["Z"] * root
@@ -518,7 +615,9 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
     return K, pull
 
 # %% ../nbs/04_interdomain.ipynb #c0dd7230
-def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
+def values_vjp(
+    kernel: Kernel, A: Windows, B: Windows, one_set: bool
+) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of function values, computed by the kernel itself, and their pull-back."""
     K, pull_K = kernel.vjp(A.centre, None if one_set else B.centre)
 
@@ -534,22 +633,31 @@ def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[n
 
 # %% ../nbs/04_interdomain.ipynb #89cefa6f
 def inverse_squares(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """P (D,), one over the squared lengthscale of each column of X, 0 for those that do not matter. ValueError if
-    the kernel does not fit the columns.
+    """P (D,), one over the squared lengthscale of each column of X, 0 for those that do not matter.
+    ValueError if the kernel does not fit the columns.
     """
     P = np.zeros(X.shape[1])
     if not isinstance(kernel, Constant):
         kernel.columns(X, "lengthscale")
-        P[slice(None) if kernel.active_dims is None else list(kernel.active_dims)] = kernel.lengthscale**-2.0
+        P[slice(None) if kernel.active_dims is None else list(kernel.active_dims)] = (
+            kernel.lengthscale**-2.0
+        )
     return P
 
 
-def stationary_gradient(kernel: Kernel, variance: float, lengthscale: np.ndarray) -> dict[str, np.ndarray]:
-    """The derivatives by name, from those in the log variance and in the log lengthscale of each column (D,)."""
+def stationary_gradient(
+    kernel: Kernel, variance: float, lengthscale: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The derivatives by name, from those in the log variance and in the log lengthscale of each
+    column (D,).
+    """
     if isinstance(kernel, Constant):
         return {"log_variance": variance}
     part = lengthscale if kernel.active_dims is None else lengthscale[list(kernel.active_dims)]
-    return {"log_variance": variance, "log_lengthscale": part if kernel.lengthscale.ndim else part.sum()}
+    return {
+        "log_variance": variance,
+        "log_lengthscale": part if kernel.lengthscale.ndim else part.sum(),
+    }
 
 
 def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
@@ -573,7 +681,9 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
     return np.ascontiguousarray(K.T if swap else K), pull
 
 # %% ../nbs/04_interdomain.ipynb #d0aa8c04
-def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
+def sum_vjp(
+    kernel: Sum, A: Windows, B: Windows, one_set: bool
+) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows under a sum of kernels, and their pull-back."""
     matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels))
 
@@ -586,7 +696,9 @@ def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndar
 # %% ../nbs/04_interdomain.ipynb #7d1c0a42
 @cache
 def normal_points(D: int) -> np.ndarray:
-    """E points (E, D) with mean 0 and covariance I, spread as N(0, I) is; E = 32, or more in more than 16 dimensions."""
+    """E points (E, D) with mean 0 and covariance I, spread as N(0, I) is; E = 32, or more in
+    more than 16 dimensions.
+    """
     from scipy.stats.qmc import Sobol
 
     E = max(32, 2 ** (2 * D - 1).bit_length())
@@ -596,24 +708,34 @@ def normal_points(D: int) -> np.ndarray:
 
 
 def as_points(A: Windows) -> tuple[Windows, np.ndarray, np.ndarray]:
-    """The E points of each window, as windows of width 0 (AE), their differences from the centre (A, E, D), and the complex
-    wave there over E (A, E). A window without a width has one point.
+    """The E points of each window, as windows of width 0 (AE), their differences from the centre
+    (A, E, D), and the complex wave there over E (A, E). A window without a width has one point.
     """
     wide = A.width.any(axis=0)
-    t = normal_points(int(wide.sum())) @ np.eye(len(wide))[wide] if wide.any() else np.zeros((1, len(wide)))
+    t = (
+        normal_points(int(wide.sum())) @ np.eye(len(wide))[wide]
+        if wide.any()
+        else np.zeros((1, len(wide)))
+    )
     step, many = A.width[:, None] * t, A.take(np.repeat(np.arange(len(A.centre)), len(t)))
     wave = np.exp(1j * (np.einsum("aqd,ad->aq", step, A.frequency) + A.phase[:, None])) / len(t)
     still = {name: 0.0 * getattr(many, name) for name in ("width", "frequency", "phase")}
     return replace(many, centre=many.centre + step.reshape(many.centre.shape), **still), step, wave
 
 
-def points_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M, n) of windows that are replaced by sums over points, Equation 4.11 of the site, and their pull-back.
-    Cost: that of points, times E for each side that has a width, in time and memory.
+def points_vjp(
+    kernel: Kernel, A: Windows, B: Windows, one_set: bool
+) -> tuple[np.ndarray, Callable[..., Any]]:
+    """Covariances (M, n) of windows that are replaced by sums over points, Equation 4.11 of the
+    site, and their pull-back. Cost: that of points, times E for each side that has a width, in time
+    and memory.
     """
     for W in (A, B):
         if W.width[:, kernel.codes].any():
-            raise ValueError(f"`width` of {W.kind} must be 0 in column {kernel.codes[0]}, which holds codes that have no average.")
+            raise ValueError(
+                f"`width` of {W.kind} must be 0 in column {kernel.codes[0]}, which holds "
+                "codes that have no average."
+            )
     (a, step_A, wave_A), (b, step_B, wave_B) = as_points(A), as_points(B)
     c, e = wave_A.real, wave_B.real
     G, pull_G = pair_vjp(kernel, a, a if one_set else b, one_set)
@@ -624,22 +746,38 @@ def points_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[n
         left = K_bar[:, None] * c[:, :, None]
         gradient, *bars = pull_G(np.einsum("mqn,nr->mqnr", left, e).reshape(c.size, e.size))
         weights = np.einsum("mn,mqn->mq", K_bar, half), np.einsum("mqn,mqnr->nr", left, G)
-        for W, step, wave, own, bar in zip((A, B), (step_A, step_B), (wave_A, wave_B), bars, weights):
+        for W, step, wave, own, bar in zip(
+            (A, B), (step_A, step_B), (wave_A, wave_B), bars, weights
+        ):
             at, turn = own["Z"].reshape(step.shape), -np.einsum("aq,aqd->ad", bar * wave.imag, step)
-            own |= {"Z": at.sum(axis=1), "log_width": np.sum(at * step, axis=1) + W.frequency * turn, "frequency": turn}
+            own |= {
+                "Z": at.sum(axis=1),
+                "log_width": np.sum(at * step, axis=1) + W.frequency * turn,
+                "frequency": turn,
+            }
         return gradient, *bars
 
     return np.einsum("mqn,mq->mn", half, c), pull
 
 # %% ../nbs/04_interdomain.ipynb #f0c653fe
 def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M, n) of points or derivatives under a product of kernels, and their pull-back: by the product
-    rule, the sum over the factor that is differentiated on the left, and that on the right.
+    """Covariances (M, n) of points or derivatives under a product of kernels, and their pull-back:
+    by the product rule, the sum over the factor that is differentiated on the left, and that on the
+    right.
     """
     n = len(kernel.kernels)
-    (first, A_values), (second, B_values) = ((range(n) if W.sloped.any() else (None,), replace(W, direction=0.0 * W.direction)) for W in (A, B))
+    (first, A_values), (second, B_values) = (
+        (range(n) if W.sloped.any() else (None,), replace(W, direction=0.0 * W.direction))
+        for W in (A, B)
+    )
     ways = [[(k == i, k == j) for k in range(n)] for i in first for j in second]
-    found = [{key: pair_vjp(part, A if key[0] else A_values, B if key[1] else B_values, False) for key in {way[k] for way in ways}} for k, part in enumerate(kernel.kernels)]
+    found = [
+        {
+            key: pair_vjp(part, A if key[0] else A_values, B if key[1] else B_values, False)
+            for key in {way[k] for way in ways}
+        }
+        for k, part in enumerate(kernel.kernels)
+    ]
 
     def times(way: list, left_out: int | None = None) -> np.ndarray:
         return reduce(mul, (found[k][way[k]][0] for k in range(n) if k != left_out), 1.0)
@@ -658,7 +796,9 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Ca
     return sum(map(times, ways)), pull
 
 
-def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, Callable[..., Any]]:
+def pair_vjp(
+    kernel: Kernel, A: Windows, B: Windows, one_set: bool
+) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
     `windows_vjp`. Raises NotImplementedError for slopes of a kernel that has none in closed form.
@@ -677,10 +817,20 @@ def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> tuple[np.
     if isinstance(kernel, Linear):
         return linear_vjp(kernel, A, B)
     if isinstance(kernel, White) and not sloped:
-        return np.zeros((len(A.centre), len(B.centre))), lambda K_bar: ({"log_variance": 0.0}, no_gradient(A), no_gradient(B))
+        return np.zeros((len(A.centre), len(B.centre))), lambda K_bar: (
+            {"log_variance": 0.0},
+            no_gradient(A),
+            no_gradient(B),
+        )
     if plain:
-        kind, table = B.kind if A.kind == "InducingPoints" else A.kind, "the table on the page about inter-domain features"
-        raise NotImplementedError(f"{kind} has no closed form with the kernel {type(kernel).__name__}; use function values, or a kernel from {table}.")
+        kind, table = (
+            B.kind if A.kind == "InducingPoints" else A.kind,
+            "the table on the page about inter-domain features",
+        )
+        raise NotImplementedError(
+            f"{kind} has no closed form with the kernel {type(kernel).__name__}; use "
+            f"function values, or a kernel from {table}."
+        )
     return points_vjp(kernel, A, B, one_set)
 
 
@@ -690,7 +840,9 @@ def integrable(kernel: Kernel) -> bool:
     return closed or (isinstance(kernel, Sum) and all(map(integrable, kernel.kernels)))
 
 # %% ../nbs/04_interdomain.ipynb #41c8d8c1
-def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
+def windows_vjp(
+    kernel: Kernel, A: Windows, B: Windows | None = None
+) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back,
     which takes K_bar (M, n) to dictionaries for the kernel, for A and for B.
     """
@@ -698,7 +850,10 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[n
     B = A if one_set else B
     first = sorted_windows(A)
     second = first if one_set else sorted_windows(B)
-    found = [[pair_vjp(kernel, one[1], other[1], one_set and one is other) for other in second] for one in first]
+    found = [
+        [pair_vjp(kernel, one[1], other[1], one_set and one is other) for other in second]
+        for one in first
+    ]
     strips = [assembled([part for part, _ in row], second, len(B.level), 1) for row in found]
     K = assembled(strips, first, len(A.level), 0)
 
@@ -710,9 +865,15 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[n
             bar = bar if other[2] is None else other[2] * bar
             gradient, *bars = pull_part(bar)
             gradients.append(gradient)
-            for W, total, (rows, _, factor), own, axis in zip((A, B), totals, (one, other), bars, (1, 0)):
+            for W, total, (rows, _, factor), own, axis in zip(
+                (A, B), totals, (one, other), bars, (1, 0)
+            ):
                 if not W.data:
-                    own = own if factor is None else level_gradient(W.take(rows), own, np.sum(bar * part, axis=axis))
+                    own = (
+                        own
+                        if factor is None
+                        else level_gradient(W.take(rows), own, np.sum(bar * part, axis=axis))
+                    )
                     for name in total:
                         total[name][rows] += own[name]
         for total in totals:
@@ -724,7 +885,10 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> tuple[n
 # %% ../nbs/04_interdomain.ipynb #a6ef594a
 def own_gradient(features: Features, bars: dict[str, Any]) -> dict[str, np.ndarray]:
     """Derivatives with the keys of the features' parameters, from those of the single windows."""
-    return {key: bars[key].sum(0) if value.ndim == 1 else bars[key] for key, value in features.parameters().items()}
+    return {
+        key: bars[key].sum(0) if value.ndim == 1 else bars[key]
+        for key, value in features.parameters().items()
+    }
 
 
 class WindowFeatures(Features):
@@ -756,7 +920,10 @@ class WindowFeatures(Features):
         windows = self.windows()
         observed = kernel.windows(X) if kernel.of_functionals else points(X)
         if observed.centre.shape[1] != self.Z.shape[1]:
-            raise ValueError(f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have {self.Z.shape[1]}.")
+            raise ValueError(
+                f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have "
+                f"{self.Z.shape[1]}."
+            )
         K, pull = windows_vjp(kernel, windows, replace(observed, data=True))
 
         def pull_back(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -773,21 +940,25 @@ def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
         value = np.full(Z.shape[1], float(value))
     if value.shape not in (Z.shape, Z.shape[1:]):
         raise ValueError(
-            f"`{name}` must be a number or have shape {Z.shape[1:]} (shared) or {Z.shape} (one for each row of `Z`); got {value.shape}."
+            f"`{name}` must be a number or have shape {Z.shape[1:]} (shared) or {Z.shape} "
+            f"(one for each row of `Z`); got {value.shape}."
         )
     if not np.all(np.isfinite(value)):
         raise ValueError(f"`{name}` must be finite; got {value}.")
     if name == "width" and not (np.all(value >= 0) and np.any(value)):
         raise ValueError(
-            f"`width` must not be negative, and must be positive in some dimension; got {value}. A window of width 0 in every dimension is a point: use InducingPoints."
+            "`width` must not be negative, and must be positive in some dimension; got "
+            f"{value}. A window of width 0 in every dimension is a point: use "
+            "InducingPoints."
         )
     return value
 
 # %% ../nbs/04_interdomain.ipynb #172aa421
 @dataclass(frozen=True, eq=False)
 class GaussianBlur(WindowFeatures):
-    """Local averages of f: u_m = ∫ N(x; z_m, diag width²) f(x) dx, or with kernels without a closed form the mean of f at
-    32 points (or more in more than 16 dimensions) that are spread like the window, Equation 4.11 of the site.
+    """Local averages of f: u_m = ∫ N(x; z_m, diag width²) f(x) dx, or with kernels without a closed
+    form the mean of f at 32 points (or more in more than 16 dimensions) that are spread like the
+    window, Equation 4.11 of the site.
 
     Attributes
     ----------
@@ -864,7 +1035,9 @@ class Wavelet(WindowFeatures):
     def __post_init__(self) -> None:
         Z, phase = InducingPoints(self.Z).Z, as_floats(self.phase, "phase")
         if phase.shape not in ((), (len(Z),)) or not np.all(np.isfinite(phase)):
-            raise ValueError(f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}.")
+            raise ValueError(
+                f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}."
+            )
         checked = {name: per_dimension(getattr(self, name), Z, name) for name in self.trained[1:]}
         checked |= {"Z": Z, "phase": phase, "zero_mean": bool(self.zero_mean)}
         for name, value in checked.items():
@@ -876,9 +1049,13 @@ class Wavelet(WindowFeatures):
         phase = np.broadcast_to(self.phase, len(self.Z))
         level = np.cos(phase) * np.exp(-0.5 * np.sum((frequency * width) ** 2, axis=1))
         return replace(
-            points(self.Z), width=width, frequency=frequency, phase=phase, level=level if self.zero_mean else np.zeros(len(self.Z)),
+            points(self.Z),
+            width=width,
+            frequency=frequency,
+            phase=phase,
+            level=level if self.zero_mean else np.zeros(len(self.Z)),
             kind="Wavelet",
-        )  # fmt: skip
+        )
 
 # %% ../nbs/04_interdomain.ipynb #5159bffa
 @dataclass(frozen=True, eq=False)
@@ -911,7 +1088,8 @@ class Derivative(WindowFeatures):
         allowed = np.arange(-1, Z.shape[1])
         if dims.shape != (len(Z),) or not np.all(np.isin(dims, allowed)):
             raise ValueError(
-                f"`dims` must have shape {(len(Z),)} and hold column numbers from 0 to {Z.shape[1] - 1}, or -1 for the value; got {dims}."
+                f"`dims` must have shape {(len(Z),)} and hold column numbers from 0 to "
+                f"{Z.shape[1] - 1}, or -1 for the value; got {dims}."
             )
         object.__setattr__(self, "Z", Z)
         object.__setattr__(self, "dims", dims.astype(int))
@@ -932,12 +1110,19 @@ def decay_rate(kernel: Kernel) -> tuple[int, float]:
     """
     order = FOURIER_ORDER.get(type(kernel))
     if kernel.of_functionals:
-        raise NotImplementedError("Fourier features have no closed form with slopes, averages and differences as data; use InducingPoints.")
+        raise NotImplementedError(
+            "Fourier features have no closed form with slopes, averages and differences "
+            "as data; use InducingPoints."
+        )
     if order is None:
         raise NotImplementedError(
-            f"Fourier features have no closed form with the kernel {type(kernel).__name__}; they are made for Matern12, Matern32 or Matern52 with one input."
+            "Fourier features have no closed form with the kernel "
+            f"{type(kernel).__name__}; they are made for Matern12, Matern32 or Matern52 "
+            "with one input."
         )
-    lengthscale = float(np.ravel(kernel.columns(np.ones((1, 1)), "lengthscale") * kernel.lengthscale)[0])
+    lengthscale = float(
+        np.ravel(kernel.columns(np.ones((1, 1)), "lengthscale") * kernel.lengthscale)[0]
+    )
     return order, math.sqrt(2 * order - 1) / lengthscale
 
 # %% ../nbs/04b_fourier.ipynb #dbe367cb
@@ -952,7 +1137,9 @@ def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float
     return 0.5 * np.real(apart + together)
 
 # %% ../nbs/04b_fourier.ipynb #43e22bb1
-def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def state_at_start(
+    p: int, lam: float, omega: np.ndarray, g: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """States (J, M) of the waves Re[g exp(iωx)] at x = 0, whitened with the state's covariance
     in a Matérn process of variance 1, and their derivatives in log γ, (J, M).
     """
@@ -967,9 +1154,12 @@ def state_at_start(p: int, lam: float, omega: np.ndarray, g: np.ndarray) -> tupl
     return np.array([f, slope, bend + f / np.sqrt(8.0)]), np.array([none, -slope, -2 * bend])
 
 # %% ../nbs/04b_fourier.ipynb #6d790401
-def waves_at(p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def waves_at(
+    p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """exp(iω(x − a)) for all frequencies and all x (N,), continued outside [a, b] with the
-    covariance of a Matérn process, Equation 4b.7 of the site; its derivatives in x and in log γ. All (F, N), complex.
+    covariance of a Matérn process, Equation 4b.7 of the site; its derivatives in x and in log γ.
+    All (F, N), complex.
     """
     inside = np.clip(x, a, b)
     phi = np.exp(1j * np.outer(omega, inside - a))
@@ -986,7 +1176,9 @@ def waves_at(p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.nd
 # %% ../nbs/04b_fourier.ipynb #3809d7a2
 @dataclass(frozen=True, eq=False)
 class Waves(Features):
-    """Waves cos(ω(x − a)) of every frequency ω, then sin(ω(x − a)) of those that are not 0, on the interval from `a` to `b`."""
+    """Waves cos(ω(x − a)) of every frequency ω, then sin(ω(x − a)) of those that are not 0, on
+    the interval from `a` to `b`.
+    """
 
     a: float
     b: float
@@ -1003,7 +1195,8 @@ class Waves(Features):
         fits = omega.ndim == 1 and omega.size and np.all(np.isfinite(omega) & (omega >= 0))
         if not fits or len(np.unique(omega)) != len(omega):
             raise ValueError(
-                f"`frequencies` must be a positive whole number, or distinct finite numbers (F,) not below 0; got {self.frequencies}."
+                "`frequencies` must be a positive whole number, or distinct finite "
+                f"numbers (F,) not below 0; got {self.frequencies}."
             )
         for name, value in (("a", a), ("b", b), ("frequencies", omega)):
             object.__setattr__(self, name, value)
@@ -1018,16 +1211,18 @@ class Waves(Features):
 # %% ../nbs/04b_fourier.ipynb #5d7b2c2b
 @dataclass(frozen=True, eq=False)
 class Fourier(Waves):
-    """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional Matérn kernel: u = ⟨cos(ω(x − a)), f⟩
-    for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for those that are not 0. Equation 4b.3 of the site.
+    """Inner products of f with waves on an interval, in the Hilbert space of a one-dimensional
+    Matérn kernel: u = ⟨cos(ω(x − a)), f⟩ for every frequency ω, then ⟨sin(ω(x − a)), f⟩ for those
+    that are not 0. Equation 4b.3 of the site.
 
     Attributes
     ----------
     a, b : float
         Ends of the interval, a < b, units of x. It should hold the data.
     frequencies : int or ndarray (F,)
-        ω, radians per unit of x, not negative and distinct. A whole number F stands for the F lowest frequencies that fit
-        the interval, 2πj/(b − a) with j from 0, which make M = 2F − 1 features.
+        ω, radians per unit of x, not negative and distinct. A whole number F stands for the F
+        lowest frequencies that fit the interval, 2πj/(b − a) with j from 0, which make M = 2F − 1
+        features.
 
     Examples
     --------
@@ -1055,7 +1250,8 @@ class Fourier(Waves):
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
             half = waves_product(dg, g, omega, self.b - self.a) + dR.T @ R / kernel.variance
             slope = np.vdot(K_bar, half + half.T)
-            return stationary_gradient(kernel, -np.vdot(K_bar, K), np.array([-slope])), {}  # log γ is a constant minus log ℓ
+            # log γ is a constant minus log ℓ
+            return stationary_gradient(kernel, -np.vdot(K_bar, K), np.array([-slope])), {}
 
         return 0.5 * (K + K.T), pull
 
@@ -1067,12 +1263,16 @@ class Fourier(Waves):
     def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf (M, N) and its pull-back, to the kernel's parameters and to X (N, 1)."""
         if X.shape[1] != 1:
-            raise ValueError(f"`X` must have one column for Fourier features; it has {X.shape[1]} columns.")
+            raise ValueError(
+                f"`X` must have one column for Fourier features; it has {X.shape[1]} columns."
+            )
         p, lam = decay_rate(kernel)
         K, dx, dlam = map(self.real, waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0]))
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            return stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)])), np.sum(K_bar * dx, axis=0)[:, None]
+            return stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)])), np.sum(
+                K_bar * dx, axis=0
+            )[:, None]
 
         return K, pull
 
@@ -1084,14 +1284,18 @@ def windows_of(features: Features) -> Windows | None:
     return features.windows() if isinstance(features, WindowFeatures) else None
 
 # %% ../nbs/04b_fourier.ipynb #079bf011
-def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarray, Callable[..., Any]]:
+def cross_vjp(
+    kernel: Kernel, one: Features, other: Features
+) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M₁, M₂) of two sets of features and their pull-back, which takes K_bar
     (M₁, M₂) to dictionaries for the kernel, for `one` and for `other`.
     """
     if isinstance(one, Fourier) and isinstance(other, InducingPoints):
         K, pull_at = one.at(kernel, other.Z)
 
-        def pull_fourier(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        def pull_fourier(
+            K_bar: np.ndarray,
+        ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
             gradient, Z_bar = pull_at(K_bar)
             return gradient, {}, {"Z": Z_bar}
 
@@ -1102,7 +1306,9 @@ def cross_vjp(kernel: Kernel, one: Features, other: Features) -> tuple[np.ndarra
     A, B = windows_of(one), windows_of(other)
     if A is None or B is None:
         raise NotImplementedError(
-            f"{type(one).__name__} and {type(other).__name__} features have no closed form together, here with the kernel {type(kernel).__name__}; Fourier features go with InducingPoints only."
+            f"{type(one).__name__} and {type(other).__name__} features have no closed "
+            f"form together, here with the kernel {type(kernel).__name__}; Fourier "
+            "features go with InducingPoints only."
         )
     K, pull_windows = windows_vjp(kernel, A, B)
 
@@ -1120,15 +1326,22 @@ class Parts(Features):
     features: tuple[Features, ...]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, (list, tuple)) or not all(isinstance(f, Features) for f in self.features):
-            raise ValueError("`features` must be a list of features, such as [InducingPoints(Z), Derivative(Z, dims)].")
+        if not isinstance(self.features, (list, tuple)) or not all(
+            isinstance(f, Features) for f in self.features
+        ):
+            raise ValueError(
+                "`features` must be a list of features, such as [InducingPoints(Z), "
+                "Derivative(Z, dims)]."
+            )
         flat = [f.features if isinstance(f, Mixture) else (f,) for f in self.features]
         object.__setattr__(self, "features", tuple(f for part in flat for f in part))
         if not self.features:
             raise ValueError("`features` must hold at least one set of features; got none.")
         columns = {1 if isinstance(f, Fourier) else f.Z.shape[1] for f in self.features}
         if len(columns) > 1:
-            raise ValueError(f"all `features` must have the same number of input columns; got {sorted(columns)}.")
+            raise ValueError(
+                f"all `features` must have the same number of input columns; got {sorted(columns)}."
+            )
 
     def __len__(self) -> int:
         return sum(map(len, self.features))

@@ -16,7 +16,18 @@ from .likelihoods import Likelihood
 from .numerics.linalg import Factor, factorise
 from .numerics.threads import one_blas_thread
 from .quadrature import Accuracy
-from .shards import Projection, Rows, Shard, Shards, Step, Sums, per_row, projections, site_sums, step_sites
+from sparse_pep.shards import (
+    Projection,
+    Rows,
+    Shard,
+    Shards,
+    Step,
+    Sums,
+    per_row,
+    projections,
+    site_sums,
+    step_sites,
+)
 from .sites import Posterior, posterior_from_sums
 
 # %% ../nbs/11_inference.ipynb #ec6009cf
@@ -30,7 +41,9 @@ class State(NamedTuple):
     scale: np.ndarray  # (C, 1), v of each latent function: 1, except in the tight form
 
 # %% ../nbs/11_inference.ipynb #d2f6b40e
-def state_at(shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory: int, scale: np.ndarray) -> State | None:
+def state_at(
+    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory: int, scale: np.ndarray
+) -> State | None:
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.
     """
@@ -65,7 +78,8 @@ class Search:
     finest: float  # finest relative accuracy of the quadrature
     relative: float  # and the present one
     scale: np.ndarray  # (C, 1), v of each latent function for the next state
-    last: State | None = None  # the last good state: one with a smaller proposed change or a higher log Z than before
+    # the last good state: one with a smaller proposed change or a higher log Z than before
+    last: State | None = None
     change: float = np.inf  # its largest proposed change, in units of the posterior
     least: float = np.inf  # the same with a lower limit, from which the change may grow tenfold
     trace: list[float] = field(default_factory=list)  # log Z of all good states
@@ -77,9 +91,13 @@ class Search:
     plain: int = 0  # plain steps to take before the next accelerated one
 
     def judge(self, state: State | None) -> bool:
-        """Record a state. Returns whether it is a distribution and not much worse than the last; if not, the step is shortened."""
+        """Record a state. Returns whether it is a distribution and not much worse than the last;
+        if not, the step is shortened.
+        """
         change = np.inf if state is None else float(state.projection.change.value)
-        if state is None or (change > 10 * self.least and state.log_evidence < self.last.log_evidence):
+        if state is None or (
+            change > 10 * self.least and state.log_evidence < self.last.log_evidence
+        ):
             if self.last is not None:
                 self.shorten(0.7)
             return False
@@ -90,19 +108,31 @@ class Search:
         sharp = self.relative == self.finest or state.projection.error.value <= self.finest
         self.converged = change <= self.tol and steady and sharp
         self.relative = min(max(1e-3 * change, self.finest), FINEST_AND_COARSEST[1])
-        if self.tight and state.projection.weight:  # v at which log Z is highest; 1 where less does not help
-            self.scale = 1.0 / (1.0 - np.minimum(np.reshape(state.projection.curvature, (-1, 1)) / state.projection.weight, 0.0))
+        # v at which log Z is highest; 1 where less does not help
+        if self.tight and state.projection.weight:
+            self.scale = 1.0 / (
+                1.0
+                - np.minimum(
+                    np.reshape(state.projection.curvature, (-1, 1)) / state.projection.weight, 0.0
+                )
+            )
             self.converged &= bool(np.max(np.abs(self.scale - state.scale)) <= self.tol)
         return True
 
     def shorten(self, factor: float) -> None:
-        """Multiply the step size by `factor`, down to `SHORTEST` at the least; the next `PATIENCE` steps are plain."""
+        """Multiply the step size by `factor`, down to `SHORTEST` at the least; the next
+        `PATIENCE` steps are plain.
+        """
         self.size, self.plain = max(factor * self.size, SHORTEST), PATIENCE
 
     def next_step(self) -> Step:
-        """The step from the last good state: with the coefficients γ of Equation 11.4 of the site, or plain after it was shortened."""
+        """The step from the last good state: with the coefficients γ of Equation 11.4 of the
+        site, or plain after it was shortened.
+        """
         projection, value = self.last.projection, self.last.log_evidence
-        progress = self.change < 0.995 * self.best or not value <= self.highest + 1e-3 * abs(self.highest)
+        progress = self.change < 0.995 * self.best or not value <= self.highest + 1e-3 * abs(
+            self.highest
+        )
         self.stalled = 0 if progress or self.plain else self.stalled + 1
         self.best, self.highest = min(self.best, self.change), max(self.highest, value)
         if self.stalled == PATIENCE:
@@ -120,11 +150,13 @@ class Search:
 class Fit:
     """The outcome of inference."""
 
-    log_evidence: float  # log Z_PEP in nats: a lower bound on the log marginal likelihood at power 0
+    # log Z_PEP in nats: a lower bound on the log marginal likelihood at power 0
+    log_evidence: float
     posteriors: list[Posterior]  # q(u) of each latent function
     sums: Sums  # the sums of the sites over all data
     projection: Projection  # the projections at the cavities, summed over all data
-    scale: np.ndarray  # (C, 1), v of each latent function: 1, except in the tight form of sites that are searched for
+    # (C, 1), v of each latent function: 1, except in the tight form of sites that are searched for
+    scale: np.ndarray
     usable: bool  # whether log Z can be compared with that of other fits
     converged: bool  # whether sites and log evidence have stopped changing, to the tolerance
     n_sweeps: int  # how many times all sites were updated; 0 in closed form
@@ -133,28 +165,38 @@ class Fit:
     trace: np.ndarray  # the log evidence at each sweep
     jitter: float  # relative jitter used in Kuu
     searched: bool  # whether the sites had to be searched for
-    smallest_cavity: float  # smallest ρ = 1 − ατa, the share of the posterior's precision that a cavity keeps
+    # smallest ρ = 1 − ατa, the share of the posterior's precision that a cavity keeps
+    smallest_cavity: float
     quadrature_error: float  # largest estimated relative error of a projection
     shards: Shards | None = None  # the data; None where the fit no longer holds them
-    start: object = None  # sites (2, C, N), or the state of a source, from which another search may start
-    dff: np.ndarray | None = None  # (N,), unexplained variances; they and the sites are None if the data are not in memory
+    # sites (2, C, N), or the state of a source, from which another search may start
+    start: object = None
+    # (N,), unexplained variances; they and the sites are None if the data are not in memory
+    dff: np.ndarray | None = None
     site_precision: np.ndarray | None = None  # (C, N)
     site_shift: np.ndarray | None = None  # (C, N), or (K, N) of K outputs
-    own_sites: bool = True  # whether each data point has a site of its own, which is not the case in blocks
+    # whether each data point has a site of its own, which is not the case in blocks
+    own_sites: bool = True
 
 # %% ../nbs/11_inference.ipynb #6c62cdd4
 def fixed_point(
-    shards: Shards, Kuu: Factor, start: np.ndarray | None = None, tol: float = 1e-8, max_sweeps: int = 500,
-    memory: int = MEMORY, tight: bool = False,
+    shards: Shards,
+    Kuu: Factor,
+    start: np.ndarray | None = None,
+    tol: float = 1e-8,
+    max_sweeps: int = 500,
+    memory: int = MEMORY,
+    tight: bool = False,
 ) -> Fit:
-    """q(u) and log Z_PEP at the fixed point of the sites, for all data. Cost of a sweep: 2NM² flops and the
-    quadrature, for each latent function.
+    """q(u) and log Z_PEP at the fixed point of the sites, for all data. Cost of a sweep: 2NM² flops
+    and the quadrature, for each latent function.
 
-    The search begins at the sites `start` (2, C, N), or at the projection of each row under the prior. It has
-    converged when no proposed change of a site exceeds `tol` in units of the posterior, and log Z changes by
-    no more than this times 1 + |log Z|. The acceleration uses `memory` earlier sweeps; 0 is the plain step. If
-    `tight`, v of each latent function is maximised along with the sites. LinAlgError if q(u) is not a
-    distribution even without sites. Bui, Yan and Turner (2017), sections 3.4 and 3.7.
+    The search begins at the sites `start` (2, C, N), or at the projection of each row under the
+    prior. It has converged when no proposed change of a site exceeds `tol` in units of the
+    posterior, and log Z changes by no more than this times 1 + |log Z|. The acceleration uses
+    `memory` earlier sweeps; 0 is the plain step. If `tight`, v of each latent function is maximised
+    along with the sites. LinAlgError if q(u) is not a distribution even without sites. Bui, Yan and
+    Turner (2017), sections 3.4 and 3.7.
     """
     finest = min(max(tol**2, FINEST_AND_COARSEST[0]), FINEST_AND_COARSEST[1])
     relative = FINEST_AND_COARSEST[1] if start is None and shards.state is None else finest
@@ -170,36 +212,65 @@ def fixed_point(
         sums = Sums(*shards.ask(step_sites, Step(back=1.0)))
         state = state_at(shards, Kuu, sums, Accuracy(search.relative, FLOOR), memory, search.scale)
         if state is None:
-            raise np.linalg.LinAlgError("q(u) is not a distribution even without sites; check the parameters of the kernel.")
+            raise np.linalg.LinAlgError(
+                "q(u) is not a distribution even without sites; check the parameters of the kernel."
+            )
     smallest, worst = state.projection.smallest.value, state.projection.error.value
     last = search.trace[-10:] or [np.inf, -np.inf]
-    usable = search.converged or bool(search.change <= 1.0 and max(last) - min(last) <= 0.01 * state.sums.weight)
+    usable = search.converged or bool(
+        search.change <= 1.0 and max(last) - min(last) <= 0.01 * state.sums.weight
+    )
     own: tuple[Any, ...] = (shards.state,)
     if shards.source is None:
         data, (precision, shift) = shards.local[0], shards.local[0].state.sites
-        start, shift = None if data.known else data.state.sites, shift if shift.ndim == 2 else shift[None]
+        start, shift = (
+            None if data.known else data.state.sites,
+            shift if shift.ndim == 2 else shift[None],
+        )
         own = start, data.dff, precision[None] if data.known else precision, shift, data.own_sites
     return Fit(
-        *state, usable, search.converged, sweep, search.change, search.size, np.array(search.trace),
-        Kuu.jitter, bool(np.isfinite(smallest)), -smallest, worst, shards, *own,
+        *state,
+        usable,
+        search.converged,
+        sweep,
+        search.change,
+        search.size,
+        np.array(search.trace),
+        Kuu.jitter,
+        bool(np.isfinite(smallest)),
+        -smallest,
+        worst,
+        shards,
+        *own,
     )
 
 # %% ../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()
 def infer(
-    Kuu: np.ndarray, covariances: Callable[..., Any], likelihood: Likelihood, y: np.ndarray, power: float | np.ndarray,
-    jitter: float = 0.0, weight: float | np.ndarray = 1.0, noise_variance: float | np.ndarray | None = None,
-    kind: Callable[..., Any] = Shard, tight: bool = False, start: np.ndarray | None = None, tol: float = 1e-8, max_sweeps: int = 500,
+    Kuu: np.ndarray,
+    covariances: Callable[..., Any],
+    likelihood: Likelihood,
+    y: np.ndarray,
+    power: float | np.ndarray,
+    jitter: float = 0.0,
+    weight: float | np.ndarray = 1.0,
+    noise_variance: float | np.ndarray | None = None,
+    kind: Callable[..., Any] = Shard,
+    tight: bool = False,
+    start: np.ndarray | None = None,
+    tol: float = 1e-8,
+    max_sweeps: int = 500,
     memory: int = MEMORY,
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point, for data in memory and any likelihood.
 
-    `covariances(rows)` returns Kuf (M, n), which may be overwritten, kff (n,) and their pull-back. y is (N,), or
-    (N, K) with Gaussian noise, whose variances may be given by `noise_variance`. Powers in [0, 1], weights w ≥ 0 and
-    noise variances are numbers or (N,); a row with weight 2 is equivalent to two copies of it. `jitter` is relative, and
-    increased only if the factorisation of Kuu fails. `kind` makes the shard: `Shard`, or for blocks
-    `partial(BlockShard, labels)`. Other likelihoods than the Gaussian have a `tight` form at power 0 and without
-    blocks only. The other arguments are those of `fixed_point`. LinAlgError if Kuu is not a covariance matrix.
+    `covariances(rows)` returns Kuf (M, n), which may be overwritten, kff (n,) and their pull-back.
+    y is (N,), or (N, K) with Gaussian noise, whose variances may be given by `noise_variance`.
+    Powers in [0, 1], weights w ≥ 0 and noise variances are numbers or (N,); a row with weight 2 is
+    equivalent to two copies of it. `jitter` is relative, and increased only if the factorisation of
+    Kuu fails. `kind` makes the shard: `Shard`, or for blocks `partial(BlockShard, labels)`. Other
+    likelihoods than the Gaussian have a `tight` form at power 0 and without blocks only. The other
+    arguments are those of `fixed_point`. LinAlgError if Kuu is not a covariance matrix.
     """
     factor, noise = factorise(Kuu, jitter, "Kuu"), None
     if likelihood.sites_known:
@@ -207,21 +278,34 @@ def infer(
         (noise,) = per_row(len(y), noise_variance=own)
     power, weight = per_row(len(y), power=power, weight=weight)
     shard = kind(
-        Kuu=factor, covariances=covariances, likelihood=likelihood, y=y, power=power, weight=weight, noise=noise, tight=tight,
-        centred=likelihood.shift_invariant, latent=(0, likelihood.n_latent),
-    )  # fmt: skip
+        Kuu=factor,
+        covariances=covariances,
+        likelihood=likelihood,
+        y=y,
+        power=power,
+        weight=weight,
+        noise=noise,
+        tight=tight,
+        centred=likelihood.shift_invariant,
+        latent=(0, likelihood.n_latent),
+    )
     return fixed_point(Shards([shard]), factor, start, tol, max_sweeps, memory, tight)
 
 # %% ../nbs/11_inference.ipynb #1d613927
-def left_out_piece(piece: Rows, own: tuple[Any, ...] | None, make: Callable[..., Any], posteriors: Sequence[Posterior]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def left_out_piece(
+    piece: Rows,
+    own: tuple[Any, ...] | None,
+    make: Callable[..., Any],
+    posteriors: Sequence[Posterior],
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """`Shard.left_out` of a piece, returned in the place of its state, and nothing to add up."""
     return tuple(make(piece, own).left_out(posteriors)), (0,)
 
 
 @one_blas_thread()
 def left_out(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
-    """The mean (C, N), or (K, N) of K outputs, and variance (C, N) of each fₙ given all other data (Equation 11.6 of the site),
-    as in `Shard.left_out`. Cost NM² flops for each latent function.
+    """The mean (C, N), or (K, N) of K outputs, and variance (C, N) of each fₙ given all other data
+    (Equation 11.6 of the site), as in `Shard.left_out`. Cost NM² flops for each latent function.
     """
     shards = fit.shards
     if shards.source is None:
@@ -249,10 +333,10 @@ class Gradient(NamedTuple):
 
 # %% ../nbs/13_energies.ipynb #a3bcc9b0
 def energy_gradient(fit: Fit) -> Gradient:
-    """Gradient of `fit.log_evidence` for every likelihood, from one more pass over the data. The fit has
-    converged and still holds its shards: the formulas hold at a fixed point only. Cost 4NM² flops for each
-    latent function, 2NM² where all powers are 0, and NM² more where V was not kept. Equation 13.11 of
-    the site: sites are stationary at the fixed point.
+    """Gradient of `fit.log_evidence` for every likelihood, from one more pass over the data. The
+    fit has converged and still holds its shards: the formulas hold at a fixed point only. Cost 4NM²
+    flops for each latent function, 2NM² where all powers are 0, and NM² more where V was not kept.
+    Equation 13.11 of the site: sites are stationary at the fixed point.
     """
     Kuu, sums, projection = fit.posteriors[0].Kuu, fit.sums, fit.projection
     whitened = list(map(whitened_moments, fit.posteriors))
@@ -266,4 +350,6 @@ def energy_gradient(fit: Fit) -> Gradient:
         trace = np.vdot(whitened[0][1], sums.precision[0])
         likelihood_bar = likelihood_bar + 0.5 * fit.posteriors[0].b[0].size * trace
     mean_bar = found.mean_bar + projection.mean_bar
-    return Gradient(Kuu_bar, found.pulled, np.array(likelihood_bar, ndmin=1), np.array(mean_bar, ndmin=1))
+    return Gradient(
+        Kuu_bar, found.pulled, np.array(likelihood_bar, ndmin=1), np.array(mean_bar, ndmin=1)
+    )

@@ -23,11 +23,15 @@ from .numerics.validation import as_floats, inputs_2d, is_number, shown  # noqa:
 
 # %% ../nbs/01_kernels.ipynb #5ea1c011
 class ActiveColumns(Parametric):
-    """What a kernel knows of its inputs: the columns on which it depends, and which of these hold codes."""
+    """What a kernel knows of its inputs: the columns on which it depends, and which of these
+    hold codes.
+    """
 
     vectors: ClassVar[tuple[str, ...]] = ()
-    of_functionals: ClassVar[bool] = False  # whether rows of X may describe other functionals of f than its values
-    codes: ClassVar[tuple[int, ...]] = ()  # columns of X with codes, which are neither standardised nor moved in training
+    # whether rows of X may describe other functionals of f than its values
+    of_functionals: ClassVar[bool] = False
+    # columns of X with codes, which are neither standardised nor moved in training
+    codes: ClassVar[tuple[int, ...]] = ()
     active_dims: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -35,40 +39,67 @@ class ActiveColumns(Parametric):
         for name in self.trained:
             if name in self.signed:
                 continue
-            value, vector = as_floats(getattr(self, name), f"{name}` of `{kind}"), name in self.vectors
+            value, vector = (
+                as_floats(getattr(self, name), f"{name}` of `{kind}"),
+                name in self.vectors,
+            )
             fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
             if not fits or not (np.isfinite(value) & (value > 0)).all():
                 shape = "a number or a vector (D,)" if vector else "one number"
-                raise ValueError(f"`{name}` of {kind} must be positive and finite, {shape}; got {value}.")
+                raise ValueError(
+                    f"`{name}` of {kind} must be positive and finite, {shape}; got {value}."
+                )
             object.__setattr__(self, name, value)
         if self.active_dims is not None:
             dims = np.atleast_1d(np.asarray(self.active_dims, dtype=object))
             whole = all(isinstance(d, (int, np.integer)) and type(d) is not bool for d in dims)
             if not whole or len(set(dims)) != len(dims) or not len(dims) or min(dims) < 0:
-                raise ValueError(f"`active_dims` must be distinct column numbers from 0; got {shown(self.active_dims)}.")
+                raise ValueError(
+                    "`active_dims` must be distinct column numbers from 0; got "
+                    f"{shown(self.active_dims)}."
+                )
             object.__setattr__(self, "active_dims", tuple(map(int, dims)))
 
     def __repr__(self) -> str:
-        """The call that makes the kernel again, with trained numbers to three significant digits."""
-        style = {"separator": ", ", "threshold": math.inf, "max_line_width": math.inf, "formatter": {"float": "{:.3g}".format}}
-        show = lambda value: np.array2string(value, **style).replace("\n", "") if isinstance(value, np.ndarray) else repr(value)
+        """The call that makes the kernel again, with trained numbers to three significant
+        digits.
+        """
+        style = {
+            "separator": ", ",
+            "threshold": math.inf,
+            "max_line_width": math.inf,
+            "formatter": {"float": "{:.3g}".format},
+        }
+        show = lambda value: (
+            np.array2string(value, **style).replace("\n", "")
+            if isinstance(value, np.ndarray)
+            else repr(value)
+        )
         arguments = {name: value for name, value in vars(self).items() if value is not None}
-        return f"{type(self).__name__}({', '.join(f'{name}={show(value)}' for name, value in arguments.items())})"
+        shown = ", ".join(f"{name}={show(value)}" for name, value in arguments.items())
+        return f"{type(self).__name__}({shown})"
 
     def columns(self, X: np.ndarray, name: str | None = None) -> np.ndarray:
-        """The columns of X that the kernel depends on. ValueError if a column is not there, or if the field
-        `name` is neither one number nor has one entry for each of these columns.
+        """The columns of X that the kernel depends on. ValueError if a column is not there, or if
+        the field `name` is neither one number nor has one entry for each of these columns.
         """
         if self.active_dims is not None:
             if max(self.active_dims) >= X.shape[1]:
-                raise ValueError(f"`active_dims` {self.active_dims} names columns that are not there: X has {X.shape[1]} columns.")
+                raise ValueError(
+                    f"`active_dims` {self.active_dims} names columns that are not there: "
+                    f"X has {X.shape[1]} columns."
+                )
             X = X[:, list(self.active_dims)]
         if name is not None and (value := getattr(self, name)).ndim and len(value) != X.shape[1]:
-            raise ValueError(f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns.")
+            raise ValueError(
+                f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns."
+            )
         return X
 
     def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """The adjoint of `columns`: an array of the shape of X that has `part` in the active columns and zeros elsewhere."""
+        """The adjoint of `columns`: an array of the shape of X that has `part` in the active
+        columns and zeros elsewhere.
+        """
         if self.active_dims is None:
             return part
         whole = np.zeros_like(X)
@@ -79,8 +110,9 @@ class ActiveColumns(Parametric):
 class Kernel(ActiveColumns):
     """A covariance function k(x, x′).
 
-    Subclasses are frozen dataclasses whose fields are the parameters. They define `vjp`, and `diag_vjp` unless k(x, x) is the
-    variance everywhere. `trained` names the fields that are trained, as logarithms; those in `vectors` may be one per dimension.
+    Subclasses are frozen dataclasses whose fields are the parameters. They define `vjp`, and
+    `diag_vjp` unless k(x, x) is the variance everywhere. `trained` names the fields that are
+    trained, as logarithms; those in `vectors` may be one per dimension.
 
     Examples
     --------
@@ -98,19 +130,26 @@ class Kernel(ActiveColumns):
 
     trained: ClassVar[tuple[str, ...]] = ("variance",)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back.
-        The pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a dictionary with the keys of `parameters()`,
-        and an array (M, D) with respect to X1. X2 is held constant; if it is None, both arguments of k move with X1.
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
+        """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back. The
+        pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a dictionary with
+        the keys of `parameters()`, and an array (M, D) with respect to X1. X2 is held constant; if
+        it is None, both arguments of k move with X1.
         """
         raise NotImplementedError
 
     def stack(self, X: np.ndarray) -> np.ndarray:
-        """The matrices k(X, X) (G, b, b) of G sets of points, X (G, b, D): a loop, which some kernels replace by a faster way."""
+        """The matrices k(X, X) (G, b, b) of G sets of points, X (G, b, D): a loop, which some
+        kernels replace by a faster way.
+        """
         return np.stack([self.vjp(x)[0] for x in X])
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The diagonal (N,) of k(X, X), here the variance, and its pull-back from kff_bar (N,) to the keys of `parameters()`."""
+        """The diagonal (N,) of k(X, X), here the variance, and its pull-back from kff_bar (N,)
+        to the keys of `parameters()`.
+        """
         kff, parameters = np.zeros(len(X)) + self.variance, self.parameters()
         zeros = dict(zip(parameters, map(np.subtract, parameters.values(), parameters.values())))
 
@@ -120,10 +159,14 @@ class Kernel(ActiveColumns):
         return kff, pull
 
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
-        """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the covariance of f(X1) with itself (M, M)."""
+        """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the covariance of f(X1)
+        with itself (M, M).
+        """
         X1 = inputs_2d(X1, "X1")
         if X2 is not None and (X2 := inputs_2d(X2, "X2")).shape[1] != X1.shape[1]:
-            raise ValueError(f"`X2` must have as many columns as `X1`, {X1.shape[1]}; got {X2.shape[1]}.")
+            raise ValueError(
+                f"`X2` must have as many columns as `X1`, {X1.shape[1]}; got {X2.shape[1]}."
+            )
         return self.vjp(X1, X2)[0]
 
     def diag(self, X: ArrayLike) -> np.ndarray:
@@ -165,8 +208,9 @@ class Stationary(Kernel):
     active_dims: tuple[int, ...] | None = None
 
     def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The matrix K (M, n) for pairs of scaled points, and a function without arguments that returns −2 dk/dr² = −k′(r)/r (M, n),
-        or None if this is K. A kernel with further parameters adds a function that returns the derivatives of K by their names.
+        """The matrix K (M, n) for pairs of scaled points, and a function without arguments that
+        returns −2 dk/dr² = −k′(r)/r (M, n), or None if this is K. A kernel with further parameters
+        adds a function that returns the derivatives of K by their names.
         """
         raise NotImplementedError
 
@@ -175,8 +219,12 @@ class Stationary(Kernel):
         scaled = self.columns(X.reshape(-1, X.shape[-1]), "lengthscale") / self.lengthscale
         return self.profile(StackedPairs(scaled.reshape(*X.shape[:2], -1)))[0]
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The matrix K (M, n) and its pull-back, from `profile` and the moments of the differences, Equation 1.8 of the site."""
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
+        """The matrix K (M, n) and its pull-back, from `profile` and the moments of the
+        differences, Equation 1.8 of the site.
+        """
         A = self.columns(X1, "lengthscale") / self.lengthscale
         B = None if X2 is None else self.columns(X2, "lengthscale") / self.lengthscale
         pairs = Pairs(A, B, centred=True)
@@ -189,7 +237,10 @@ class Stationary(Kernel):
                 W = (W + W.T) / 2
             first, second, total = pairs.moments(W)
             X1_bar = (2.0 if X2 is None else 1.0) * first / self.lengthscale
-            by_variance, by_lengthscale = total if S is K else np.vdot(K_bar, K), second if self.lengthscale.ndim else second.sum()
+            by_variance, by_lengthscale = (
+                total if S is K else np.vdot(K_bar, K),
+                second if self.lengthscale.ndim else second.sum(),
+            )
             gradient = {"log_variance": by_variance, "log_lengthscale": by_lengthscale}
             for derivatives in further:
                 gradient |= {name: np.vdot(K_bar, dK) for name, dK in derivatives().items()}
@@ -294,14 +345,18 @@ class RationalQuadratic(Stationary):
     shape: float = field(default=1.0, kw_only=True)
 
     def profile(self, pairs: Pairs) -> tuple[np.ndarray, Callable[..., Any], Callable[..., Any]]:
-        """The matrix K (M, n), its −2 dk/dr² = K/(1 + r²/(2 shape)), and its derivative with respect
-        to the logarithm of the shape.
+        """The matrix K (M, n), its −2 dk/dr² = K/(1 + r²/(2 shape)), and its derivative with
+        respect to the logarithm of the shape.
         """
         squares, shape = pairs.squares(), float(self.shape)
         ratio = squares / (2.0 * shape)
         level = np.log1p(ratio)
         K = float(self.variance) * np.exp(-shape * level)
-        return K, lambda: K / (1.0 + ratio), lambda: {"log_shape": shape * K * (ratio / (1.0 + ratio) - level)}
+        return (
+            K,
+            lambda: K / (1.0 + ratio),
+            lambda: {"log_shape": shape * K * (ratio / (1.0 + ratio) - level)},
+        )
 
 # %% ../nbs/01_kernels.ipynb #845ae82c
 def circle(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -341,9 +396,11 @@ class Periodic(Kernel):
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The matrix K (M, n) and its pull-back, through the squared exponential of the points on the
-        circles.
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
+        """The matrix K (M, n) and its pull-back, through the squared exponential of the points on
+        the circles.
         """
         x1, each = self.columns(X1, "lengthscale"), self.lengthscale
         x2 = x1 if X2 is None else self.columns(X2, "lengthscale")
@@ -357,7 +414,10 @@ class Periodic(Kernel):
             inner, E1_bar = pull_circle(K_bar)
             E2_bar = Pairs(E2 / ell, E1 / ell).moments((K_bar * K).T)[0] / ell
             D = E1.shape[1] // 2
-            turn1, turn2 = ((E_bar * dE)[:, :D] + (E_bar * dE)[:, D:] for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2)))
+            turn1, turn2 = (
+                (E_bar * dE)[:, :D] + (E_bar * dE)[:, D:]
+                for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2))
+            )
             per_dim = np.add(*np.split(inner["log_lengthscale"], 2))
             gradient = {
                 "log_variance": inner["log_variance"],
@@ -391,7 +451,9 @@ class Linear(Kernel):
     variance: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = X1 diag(variance) X2ᵀ and its pull-back."""
         A, variance = self.columns(X1, "variance"), self.variance
         B = A if X2 is None else self.columns(X2, "variance")
@@ -401,7 +463,9 @@ class Linear(Kernel):
             KB = K_bar @ B
             slopes = self.variance * np.einsum("md,md->d", A, KB)
             A_bar = KB + K_bar.T @ A if X2 is None else KB
-            return {"log_variance": slopes if self.variance.ndim else slopes.sum()}, self.spread(A_bar * self.variance, X1)
+            return {"log_variance": slopes if self.variance.ndim else slopes.sum()}, self.spread(
+                A_bar * self.variance, X1
+            )
 
         return (A * variance) @ B.T, pull
 
@@ -428,7 +492,9 @@ class Level(Kernel):
         """The matrix at variance 1, (M, n)."""
         raise NotImplementedError
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n), the variance times the pattern, and its pull-back."""
         K = float(self.variance) * self.pattern(X1, X2)
         return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
@@ -481,14 +547,16 @@ def _terms(kind: type, kernel: Kernel) -> tuple[Kernel, ...]:
     the kernel alone. So a + b + c has three terms and not two.
     """
     if not isinstance(kernel, Kernel):
-        raise TypeError(f"a kernel can be combined with another Kernel only; got {type(kernel).__name__}.")
+        raise TypeError(
+            f"a kernel can be combined with another Kernel only; got {type(kernel).__name__}."
+        )
     return kernel.kernels if isinstance(kernel, kind) else (kernel,)
 
 # %% ../nbs/01_kernels.ipynb #b6831b31
 @dataclass(frozen=True, eq=False, repr=False)
 class Combination(Kernel):
-    """Several kernels as one; the names of the i-th kernel's parameters begin with "i.", and those of
-    the combination itself follow.
+    """Several kernels as one; the names of the i-th kernel's parameters begin with "i.", and those
+    of the combination itself follow.
     """
 
     trained: ClassVar[tuple[str, ...]] = ()
@@ -497,7 +565,10 @@ class Combination(Kernel):
     def __post_init__(self) -> None:
         several = isinstance(self.kernels, (tuple, list)) and len(self.kernels)
         if not several or not all(isinstance(kernel, Kernel) for kernel in self.kernels):
-            raise ValueError(f"`kernels` of a {type(self).__name__} must be a tuple of kernels; got {shown(self.kernels)}.")
+            raise ValueError(
+                f"`kernels` of a {type(self).__name__} must be a tuple of kernels; got "
+                f"{shown(self.kernels)}."
+            )
         super().__post_init__()
 
     def parameters(self) -> dict[str, np.ndarray]:
@@ -533,7 +604,9 @@ class Sum(Combination):
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.kernels))
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
         """The sum of the matrices (M, n), and its pull-back, which hands the whole adjoint to each
         term.
         """
@@ -566,13 +639,18 @@ class Product(Combination):
     >>> print(kernel([[1.0]], [[1.0], [3.0]]).round(3))
     [[1. 3.]]
     >>> kernel * (Linear() + Linear(variance=2.0 / 3.0))
-    Linear(variance=1) * Periodic(variance=1, lengthscale=1, period=2) * (Linear(variance=1) + Linear(variance=0.667))
+    Linear(variance=1) * Periodic(variance=1, lengthscale=1, period=2) * (Linear(variance=1) +
+    Linear(variance=0.667))
     """
 
     def __repr__(self) -> str:
-        return " * ".join(f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel) for kernel in self.kernels)
+        return " * ".join(
+            f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel) for kernel in self.kernels
+        )
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
         """The product of the entries of the matrices (M, n), and its pull-back, which hands each
         factor the adjoint times all other factors. Equation 1.9 of the site.
         """
@@ -580,7 +658,9 @@ class Product(Combination):
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            gradients, X1_bars = zip(*(p(K_bar * _others(matrices, i)) for i, p in enumerate(pulls)))
+            gradients, X1_bars = zip(
+                *(p(K_bar * _others(matrices, i)) for i, p in enumerate(pulls))
+            )
             return numbered(gradients), sum(X1_bars)
 
         return reduce(mul, matrices), pull
@@ -592,10 +672,24 @@ class Product(Combination):
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The product of the diagonals (N,), and its pull-back."""
         diagonals, pulls = map(list, zip(*(kernel.diag_vjp(X) for kernel in self.kernels)))
-        return reduce(mul, diagonals), lambda kff_bar: numbered([p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)])
+        return reduce(mul, diagonals), lambda kff_bar: numbered(
+            [p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)]
+        )
 
 # %% ../nbs/01_kernels.ipynb #01a83ba5
-KINDS = SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Linear, Constant, White, Sum, Product
+KINDS = (
+    SquaredExponential,
+    Matern12,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    Periodic,
+    Linear,
+    Constant,
+    White,
+    Sum,
+    Product,
+)
 KINDS = {kind.__name__: kind for kind in KINDS}
 
 # %% ../nbs/01b_structured_kernels.ipynb #5a4a7ad5
@@ -612,7 +706,8 @@ class Coded(Kernel):
         column = self.columns(X)
         if column.shape[1] != 1:
             raise ValueError(
-                f"{type(self).__name__} depends on the codes in one column: name it, such as `active_dims=[{X.shape[1] - 1}]`; got {column.shape[1]} columns."
+                f"{type(self).__name__} depends on the codes in one column: name it, such "
+                f"as `active_dims=[{X.shape[1] - 1}]`; got {column.shape[1]} columns."
             )
         return column
 
@@ -647,7 +742,9 @@ class Categorical(Coded):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.correlation >= 1.0:
-            raise ValueError(f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}.")
+            raise ValueError(
+                f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}."
+            )
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The logarithm of the variance and the log odds of the correlation."""
@@ -659,7 +756,9 @@ class Categorical(Coded):
         correlation = expit(parameters["log_odds_correlation"])
         return replace(self, variance=np.exp(parameters["log_variance"]), correlation=correlation)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
         x1, x2 = self.code(X1), self.code(X1 if X2 is None else X2)
         same = x1 == x2.T
@@ -668,14 +767,19 @@ class Categorical(Coded):
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and zeros (M, D)."""
             apart = np.vdot(K_bar, np.where(same, 0.0, K))
-            gradient = {"log_variance": np.vdot(K_bar, K), "log_odds_correlation": (1.0 - self.correlation) * apart}
+            gradient = {
+                "log_variance": np.vdot(K_bar, K),
+                "log_odds_correlation": (1.0 - self.correlation) * apart,
+            }
             return gradient, np.zeros_like(X1)
 
         return K, pull
 
 # %% ../nbs/01b_structured_kernels.ipynb #182b7dfb
 class CodeMatrix(Coded):
-    """k = Ω[code, code′] for the codes 0, …, K − 1 of `n_outputs`; subclasses define Ω, the `covariance`, and its `pull_back`."""
+    """k = Ω[code, code′] for the codes 0, …, K − 1 of `n_outputs`; subclasses define Ω, the
+    `covariance`, and its `pull_back`.
+    """
 
     def indicators(self, X: np.ndarray) -> np.ndarray:
         """H (N, K), with a 1 in the column of each row's code."""
@@ -684,14 +788,22 @@ class CodeMatrix(Coded):
         known = H.any(axis=1)
         if not np.all(known):
             raise ValueError(
-                f"column {self.codes[0]} must hold the codes 0, …, {self.n_outputs - 1} of Coregion; got {code[~known][0, 0]}."
+                f"column {self.codes[0]} must hold the codes 0, …, {self.n_outputs - 1} "
+                f"of Coregion; got {code[~known][0, 0]}."
             )
         return H
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The matrix K (M, n) = H Ω H′ᵀ, Equation 1b.1 of the site, and its pull-back; the derivative with respect to X1 is zero."""
+    def vjp(
+        self, X1: np.ndarray, X2: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[..., Any]]:
+        """The matrix K (M, n) = H Ω H′ᵀ, Equation 1b.1 of the site, and its pull-back; the
+        derivative with respect to X1 is zero.
+        """
         H1, H2 = self.indicators(X1), self.indicators(X1 if X2 is None else X2)
-        return (H1 @ self.covariance) @ H2.T, lambda K_bar: (self.pull_back(H1.T @ (K_bar @ H2)), np.zeros_like(X1))
+        return (H1 @ self.covariance) @ H2.T, lambda K_bar: (
+            self.pull_back(H1.T @ (K_bar @ H2)),
+            np.zeros_like(X1),
+        )
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
@@ -701,8 +813,8 @@ class CodeMatrix(Coded):
 # %% ../nbs/01b_structured_kernels.ipynb #b2a90f48
 @dataclass(frozen=True, eq=False, repr=False)
 class Coregion(CodeMatrix):
-    """k = Ω[code, code′] with Ω = weights weightsᵀ + diag(variance): outputs, or categories, that share some functions.
-    Multiply it with a kernel of the other columns.
+    """k = Ω[code, code′] with Ω = weights weightsᵀ + diag(variance): outputs, or categories, that
+    share some functions. Multiply it with a kernel of the other columns.
 
     Attributes
     ----------
@@ -713,7 +825,8 @@ class Coregion(CodeMatrix):
     variance : ndarray (K,)
         Of the function that each output has for itself, units of y²; one number is one for all.
     weights : ndarray (K, R)
-        Of the shared functions in the outputs, units of y. By default they give half of the variance, equally for rank 1.
+        Of the shared functions in the outputs, units of y. By default they give half of the
+        variance, equally for rank 1.
     active_dims : list of int, optional
         The column with the codes. It can be left out if X has no other.
 
@@ -737,16 +850,26 @@ class Coregion(CodeMatrix):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        weights = as_floats(starting_weights(self.n_outputs, self.rank) if self.weights is None else self.weights, "weights")
+        weights = as_floats(
+            starting_weights(self.n_outputs, self.rank) if self.weights is None else self.weights,
+            "weights",
+        )
         K = len(weights) if weights.ndim == 2 else 0
         fits = self.n_outputs in (None, K) and self.variance.shape in ((), (K,))
         if not weights.size or not fits or not np.all(np.isfinite(weights)):
             raise ValueError(
-                "`weights` of Coregion must be finite numbers (K, R) for K = `n_outputs`, and `variance` (K,) or one number; "
-                f"got shapes {weights.shape} and {self.variance.shape}, `n_outputs` {self.n_outputs}."
+                "`weights` of Coregion must be finite numbers (K, R) for K = `n_outputs`, "
+                "and `variance` (K,) or one number; "
+                f"got shapes {weights.shape} and {self.variance.shape}, `n_outputs` "
+                f"{self.n_outputs}."
             )
         variance = np.array(np.broadcast_to(self.variance, (K,)))
-        for name, value in (("n_outputs", K), ("rank", weights.shape[1]), ("variance", variance), ("weights", weights)):
+        for name, value in (
+            ("n_outputs", K),
+            ("rank", weights.shape[1]),
+            ("variance", variance),
+            ("weights", weights),
+        ):
             object.__setattr__(self, name, value)
 
     @property
@@ -757,7 +880,10 @@ class Coregion(CodeMatrix):
     def pull_back(self, covariance_bar: np.ndarray) -> dict[str, np.ndarray]:
         """The derivatives with respect to the parameters for those with respect to Ω (K, K)."""
         both = covariance_bar + covariance_bar.T
-        return {"log_variance": self.variance * np.diag(covariance_bar), "weights": both @ self.weights}
+        return {
+            "log_variance": self.variance * np.diag(covariance_bar),
+            "weights": both @ self.weights,
+        }
 
 # %% ../nbs/01b_structured_kernels.ipynb #077e7c8d
 def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:
@@ -767,7 +893,9 @@ def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:
     for name, value, most in (("n_outputs", n_outputs, np.inf), ("rank", rank, n_outputs)):
         if not is_number(value) or int(value) != value or not 1 <= value <= most:
             raise ValueError(
-                f"`{name}` of Coregion must be a whole number{' up to `n_outputs`' if name == 'rank' else ''}, at least 1; got {shown(value)}."
+                f"`{name}` of Coregion must be a whole "
+                f"number{' up to `n_outputs`' if name == 'rank' else ''}, at least 1; got "
+                f"{shown(value)}."
             )
     waves = np.cos(np.pi * np.outer(np.arange(n_outputs) + 0.5, np.arange(rank)) / n_outputs)
     return waves / np.sqrt(2.0 * np.sum(waves**2, axis=0) * rank / n_outputs)
@@ -807,7 +935,8 @@ def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     X, Y = inputs_2d(X), as_floats(Y, "Y")
     if Y.ndim != 2 or len(Y) != len(X):
         raise ValueError(
-            f"`Y` must have a row for each of the {len(X)} rows of `X` and a column for each output; got shape {Y.shape}."
+            f"`Y` must have a row for each of the {len(X)} rows of `X` and a column for "
+            f"each output; got shape {Y.shape}."
         )
     y = Y.T.ravel()
     seen = ~np.isnan(y)

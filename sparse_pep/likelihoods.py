@@ -13,11 +13,34 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betainc, digamma, erfcx, expit, gammaincc, gammaln, log_ndtr, logit, ndtr, ndtri, stdtr
+from scipy.special import (
+    betainc,
+    digamma,
+    erfcx,
+    expit,
+    gammaincc,
+    gammaln,
+    log_ndtr,
+    logit,
+    ndtr,
+    ndtri,
+    stdtr,
+)
 
 from .numerics.parameters import Parametric, numbered, to_vector, with_numbered  # noqa: F401
 from .numerics.validation import as_floats, is_number, shown
-from .quadrature import STRICT, Accuracy, Tilted, from_line, gaussian_average, interpolated, inverse_cdf, moments_at, tilted_moments, to_line
+from sparse_pep.quadrature import (
+    STRICT,
+    Accuracy,
+    Tilted,
+    from_line,
+    gaussian_average,
+    interpolated,
+    inverse_cdf,
+    moments_at,
+    tilted_moments,
+    to_line,
+)
 from .sites import gaussian_tilted
 
 # %% ../nbs/08_likelihoods.ipynb #09cd3c24
@@ -27,47 +50,67 @@ def typed_name(name: str) -> str:
 
 # %% ../nbs/08_likelihoods.ipynb #5ea1c001
 class Density(Parametric):
-    """What is known of p(y|f): which targets it accepts, its logarithm with two derivatives, its parameters, its range."""
+    """What is known of p(y|f): which targets it accepts, its logarithm with two derivatives, its
+    parameters, its range.
+    """
 
     positive: ClassVar[tuple[str, ...]] = ()  # fields that are checked to be positive numbers
     noise_field = ""  # the field with the noise variance, if f has the units of y
-    support: ClassVar[tuple[float, float]] = -np.inf, np.inf  # the ends of the open interval in which y lies
+    # the ends of the open interval in which y lies
+    support: ClassVar[tuple[float, float]] = -np.inf, np.inf
     real_targets = False  # whether y may be any real number, so that it can be shifted and scaled
     codes: ClassVar[tuple[str, ...]] = ()  # columns of X whose codes determine the noise
     n_latent = 1  # number of latent functions of a data point
-    shift_invariant = False  # whether p does not change when one number is added to all latent functions
+    # whether p does not change when one number is added to all latent functions
+    shift_invariant = False
     width: ClassVar[float] = 1.0  # length over which log p bends, in units of f
     log_concave = True  # whether log p is concave in f
 
     def __post_init__(self) -> None:
         for name in self.positive:
             value = getattr(self, name)
-            if not isinstance(value, Real) or isinstance(value, bool) or not np.isfinite(value) or value <= 0.0:
+            if (
+                not isinstance(value, Real)
+                or isinstance(value, bool)
+                or not np.isfinite(value)
+                or value <= 0.0
+            ):
                 raise ValueError(f"`{name}` must be a positive number; got {shown(value)}.")
             object.__setattr__(self, name, float(value))
 
     def check(self, y: ArrayLike) -> np.ndarray:
-        """y (N,) as float64. ValueError if the likelihood cannot have produced one of the values."""
+        """y (N,) as float64. ValueError if the likelihood cannot have produced one of the
+        values.
+        """
         y = as_floats(y, "y")
         good, what = self.accepts(y)
         bad = np.flatnonzero(~(good & np.isfinite(y)))
         if len(bad):
             got = f"{y[bad[0]]} in row {bad[0]}, {len(bad)} such values in all"
-            raise ValueError(f"`y` must hold {what} for the likelihood {typed_name(type(self).__name__)!r}; got {got}.")
+            raise ValueError(
+                f"`y` must hold {what} for the likelihood "
+                f"{typed_name(type(self).__name__)!r}; got {got}."
+            )
         return y
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
-        """Which of the numbers y (N,) the likelihood can have produced, and in words what these are."""
+        """Which of the numbers y (N,) the likelihood can have produced, and in words what these
+        are.
+        """
         low, high = self.support
         what = f"finite numbers above {low:g}" if np.isfinite(low) else "finite numbers"
         return (y > low) & (y < high), f"{what} and below {high:g}" if np.isfinite(high) else what
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        """log p(y|f) and its first and second derivative in f, of the shape to which y and f broadcast."""
+        """log p(y|f) and its first and second derivative in f, of the shape to which y and f
+        broadcast.
+        """
         raise NotImplementedError
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
-        """∂ log p/∂θ for each of `parameters()`, by central differences unless a subclass has the formula."""
+        """∂ log p/∂θ for each of `parameters()`, by central differences unless a subclass has
+        the formula.
+        """
         values, step = self.parameters(), 1e-5
 
         def moved(name: str, by: float) -> np.ndarray:
@@ -80,7 +123,9 @@ class Density(Parametric):
         return (*self.log_density(y, f), *(self.slopes(y, f) if self.parameters() else ()))
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
-        """Starting value of the prior variance of f in training, from y (N,) with weights (N,), units f²."""
+        """Starting value of the prior variance of f in training, from y (N,) with weights (N,),
+        units f².
+        """
         if not self.noise_field and not self.real_targets:
             return 1.0
         mean = np.average(y, axis=0, weights=weight)  # of each output
@@ -88,13 +133,18 @@ class Density(Parametric):
 
 # %% ../nbs/08_likelihoods.ipynb #5ea1c002
 class Projection(Density):
-    """The projection of Power EP for a density: by quadrature, or by a formula where there is one."""
+    """The projection of Power EP for a density: by quadrature, or by a formula where there is
+    one.
+    """
 
-    closed_powers: ClassVar[tuple[float, float]] = 1.0, 0.0  # lowest and highest power at which `closed_form` replaces the quadrature
+    # lowest and highest power at which `closed_form` replaces the quadrature
+    closed_powers: ClassVar[tuple[float, float]] = 1.0, 0.0
     sites_known = False  # whether the sites have a closed form, so that no iteration is needed
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> float | np.ndarray:
-        """Where log p bends most (N,), the centre of the nodes in a wide cavity; NaN if the mode is better."""
+        """Where log p bends most (N,), the centre of the nodes in a wide cavity; NaN if the mode
+        is better.
+        """
         return np.nan
 
     def closed(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -102,23 +152,41 @@ class Projection(Density):
         lowest, highest = self.closed_powers
         return (power >= lowest) & (power <= highest)
 
-    def closed_form(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
+    def closed_form(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    ) -> Tilted:
         """The result of `tilted` from a formula, for data points that are `closed`."""
         raise NotImplementedError
 
-    def quadrature(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT) -> Tilted:
+    def quadrature(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: np.ndarray,
+        accuracy: Accuracy = STRICT,
+    ) -> Tilted:
         """The result of `tilted` by quadrature."""
 
         def terms(rows: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
             return self.terms(y[rows][:, None], f)
 
-        with np.errstate(divide="ignore"):  # a likelihood that bends where p^α vanishes does so nowhere at power 0
+        # a likelihood that bends where p^α vanishes does so nowhere at power 0
+        with np.errstate(divide="ignore"):
             bend = self.bend(y, power)
         return tilted_moments(terms, mean, var, power, self.width, bend, self.log_concave, accuracy)
 
-    def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
-        """z, d1 and d2, each (N,), at cavities f ~ N(mean, var) for y (N,) that `check` has accepted; `averages` holds ∂z/∂θ,
-        Equation 8.1 of the site, in the order of `parameters()`. Bui, Yan and Turner (2017), the projection of sections 3.4 and 3.7, divided by α.
+    def tilted(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: ArrayLike,
+        accuracy: Accuracy = STRICT,
+    ) -> Tilted:
+        """z, d1 and d2, each (N,), at cavities f ~ N(mean, var) for y (N,) that `check` has
+        accepted; `averages` holds ∂z/∂θ, Equation 8.1 of the site, in the order of `parameters()`.
+        Bui, Yan and Turner (2017), the projection of sections 3.4 and 3.7, divided by α.
         """
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         closed = self.closed(y, power)
@@ -128,7 +196,9 @@ class Projection(Density):
             return self.closed_form(y, mean, var, power)
         out = Tilted(*np.empty((4, len(y))), np.empty((len(self.parameters()), len(y))))
         for rows in (closed, ~closed):
-            for to, value in zip(out, self.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)):
+            for to, value in zip(
+                out, self.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)
+            ):
                 to[..., rows] = value
         return out
 
@@ -137,7 +207,9 @@ QUANTILES = Accuracy(3e-7, floor=1.0)  # of quantiles that are interpolated
 
 
 class Predictive(Projection):
-    """The distribution of a new target for f ~ N(mean, var): its moments, its density, its quantiles and draws from it."""
+    """The distribution of a new target for f ~ N(mean, var): its moments, its density, its
+    quantiles and draws from it.
+    """
 
     mean_from_mean = False  # whether the mean that `predict` returns depends on the mean of f only
     whole = False  # whether y is a whole number
@@ -151,27 +223,43 @@ class Predictive(Projection):
         return self.tilted(y, mean, var, 1.0).log_z
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        """P(Y ≤ y | f), rising or falling in f, of the shape to which y and f broadcast, for whole numbers continued to real y."""
-        raise NotImplementedError(f"the likelihood {type(self).__name__} defines no `cdf`, so its predictions have no quantiles.")
+        """P(Y ≤ y | f), rising or falling in f, of the shape to which y and f broadcast, for
+        whole numbers continued to real y.
+        """
+        raise NotImplementedError(
+            f"the likelihood {type(self).__name__} defines no `cdf`, so its predictions "
+            "have no quantiles."
+        )
 
     def detail(self, y: np.ndarray) -> float | np.ndarray:
-        """The length, () or (S,), over which `cdf` changes at y (S,), in units of f; a smooth function of y."""
+        """The length, () or (S,), over which `cdf` changes at y (S,), in units of f; a smooth
+        function of y.
+        """
         return self.width
 
     def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """P(Y ≤ y) (S,) for f ~ N(mean, var)."""
-        return gaussian_average(lambda rows, f: self.cdf(y[rows][:, None], f), mean, var, self.detail(y))
+        return gaussian_average(
+            lambda rows, f: self.cdf(y[rows][:, None], f), mean, var, self.detail(y)
+        )
 
     def real_quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """The real y (S,) with P(Y ≤ y) = q for f ~ N(mean, var), by a search for each row."""
         average = self.average_cdf
-        return inverse_cdf(lambda rows, y: average(y, mean[..., rows], var[..., rows]), q, *self.predict(mean, var), self.support)
+        return inverse_cdf(
+            lambda rows, y: average(y, mean[..., rows], var[..., rows]),
+            q,
+            *self.predict(mean, var),
+            self.support,
+        )
 
     def blur(self, mean: np.ndarray) -> np.ndarray:
         """Half the square of `detail` at the y that is expected where f = mean (S,)."""
         return 0.5 * self.detail(self.predict(mean, np.zeros(len(mean)))[0]) ** 2
 
-    def quantile_at(self, q: float, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def quantile_at(
+        self, q: float, first: np.ndarray, second: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """`real_quantile` on the whole line for `tile`, and units of 1, both (1, P)."""
         y = self.real_quantile(q, first, self.blur(first) * np.expm1(second))
         return to_line(y, self.support)[None], np.ones((1, len(first)))
@@ -181,10 +269,16 @@ class Predictive(Projection):
         if self.n_latent > 1:
             return self.real_quantile(q, mean, var)
         places = np.stack([mean, np.log1p(var / self.blur(mean))])
-        with np.errstate(all="ignore"):  # a tile whose targets round to an end of the support is not used
-            (t,), error = interpolated(type(self).quantile_at, (self, q), places, 1, QUANTILES, least=200)
+        # a tile whose targets round to an end of the support is not used
+        with np.errstate(all="ignore"):
+            (t,), error = interpolated(
+                type(self).quantile_at, (self, q), places, 1, QUANTILES, least=200
+            )
         y = from_line(t, self.support)
-        again = np.isinf(error) | (self.whole & (np.abs(y - np.round(y)) <= 4.0 * QUANTILES.relative * (np.abs(t) + 1.0) * (y + 1.0)))
+        again = np.isinf(error) | (
+            self.whole
+            & (np.abs(y - np.round(y)) <= 4.0 * QUANTILES.relative * (np.abs(t) + 1.0) * (y + 1.0))
+        )
         y[again] = self.real_quantile(q, mean[again], var[again])
         return np.maximum(np.ceil(y - 1e-9 * (1.0 + y)), 0.0) if self.whole else y
 
@@ -194,10 +288,14 @@ class Predictive(Projection):
 
 # %% ../nbs/08_likelihoods.ipynb #bf2da2ec
 class Likelihood(Predictive):
-    """Base class of likelihoods p(y|f): frozen dataclasses that define `log_density` and `predict`."""
+    """Base class of likelihoods p(y|f): frozen dataclasses that define `log_density` and
+    `predict`.
+    """
 
     def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "Likelihood":
-        """The likelihood of data points with the inputs X (N, D): the same one, unless it has `codes`."""
+        """The likelihood of data points with the inputs X (N, D): the same one, unless it has
+        `codes`.
+        """
         return self
 
     def part(self, k: int) -> "Likelihood":
@@ -205,7 +303,9 @@ class Likelihood(Predictive):
         return self
 
     def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Likelihood":
-        """The same with its noise variance clipped to between a thousandth of `latent_variance` and the whole."""
+        """The same with its noise variance clipped to between a thousandth of `latent_variance`
+        and the whole.
+        """
         if not self.noise_field:
             return self
         largest, noise = self.latent_variance(y, weight), getattr(self, self.noise_field)
@@ -236,7 +336,9 @@ class Gaussian(Likelihood):
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         return [0.5 * ((y - f) ** 2 / self.noise_variance - 1.0)]
 
-    def closed_form(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
+    def closed_form(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    ) -> Tilted:
         log_z, d1, d2 = gaussian_tilted(y, self.noise_variance, mean, var, power)
         slope = -0.5 * (1.0 + var * d2 - self.noise_variance * d1**2)  # Equation 8.3 of the site
         return Tilted(log_z, d1, d2, np.zeros(y.shape), slope[None])
@@ -265,14 +367,29 @@ class Binary(Likelihood):
 
     tabulated = False
 
-    def quadrature(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT) -> Tilted:
+    def quadrature(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: np.ndarray,
+        accuracy: Accuracy = STRICT,
+    ) -> Tilted:
         rough = self.tabulated and accuracy.relative > STRICT.relative
         if not rough or not power.size or np.ptp(power):
             return super().quadrature(y, mean, var, power, accuracy)
         total = self.width**2 + var
         places = np.stack([y * mean / np.sqrt(total), np.log(total / self.width**2)])
-        (log_z, d1, d2), error = interpolated(moments_at, (self, float(power[0])), places, 3, accuracy)
-        found = Tilted(log_z, y * d1 / np.sqrt(total), np.minimum(d2, 0.0) / total, error, np.zeros((0, len(y))))
+        (log_z, d1, d2), error = interpolated(
+            moments_at, (self, float(power[0])), places, 3, accuracy
+        )
+        found = Tilted(
+            log_z,
+            y * d1 / np.sqrt(total),
+            np.minimum(d2, 0.0) / total,
+            error,
+            np.zeros((0, len(y))),
+        )
         hard = ~(found.error <= accuracy.relative)
         if hard.any():
             own = super().quadrature(y[hard], mean[hard], var[hard], power[hard], accuracy)
@@ -287,7 +404,9 @@ class Binary(Likelihood):
         return np.abs(y) == 1.0, "labels -1 and +1"
 
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        """Probabilities (S, 2) of −1 and +1 for f ~ N(mean, var), accurate also if they are tiny."""
+        """Probabilities (S, 2) of −1 and +1 for f ~ N(mean, var), accurate also if they are
+        tiny.
+        """
         labels = (np.full(mean.shape, label) for label in (-1.0, 1.0))
         return np.exp(np.stack([self.predict_log_density(y, mean, var) for y in labels], axis=1))
 
@@ -318,17 +437,22 @@ class Probit(Binary):
         ell = np.where(left, np.log(0.5 * r) - 0.5 * x**2, np.log1p(-tail))
         hazard = np.where(left, np.sqrt(2 / np.pi) / r, gauss / (np.sqrt(2 * np.pi) * (1.0 - tail)))
         gap = hazard + x
-        if np.min(x, initial=0.0) <= FAR_LEFT:  # there the series, Equation 8.5 of the site, has at least twelve digits
+        # there the series, Equation 8.5 of the site, has at least twelve digits
+        if np.min(x, initial=0.0) <= FAR_LEFT:
             t = np.maximum(-x, -FAR_LEFT)
             q = t**-2
             series = (1.0 - q * (2.0 - q * (10.0 - 74.0 * q))) / t
             gap = np.where(x < FAR_LEFT, series, gap)
         return ell, y * hazard, -hazard * gap
 
-    def closed_form(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
+    def closed_form(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    ) -> Tilted:
         scale = np.sqrt(1.0 + var)
         log_z, slope, curvature = self.log_density(y, mean / scale)
-        return Tilted(log_z, slope / scale, curvature / scale**2, np.zeros(y.shape), np.zeros((0, *y.shape)))
+        return Tilted(
+            log_z, slope / scale, curvature / scale**2, np.zeros(y.shape), np.zeros((0, *y.shape))
+        )
 
 # %% ../nbs/08_likelihoods.ipynb #b34f1c05
 @dataclass(frozen=True)
@@ -347,8 +471,8 @@ class Logit(Binary):
 # %% ../nbs/08_likelihoods.ipynb #0cae8964
 @dataclass(frozen=True)
 class NoisyProbit(Binary):
-    """p(y|f) = ε + (1 − 2ε) Φ(yf): a probit with labels that are flipped at random, with probability
-    `flip`, ε in (0, ½).
+    """p(y|f) = ε + (1 − 2ε) Φ(yf): a probit with labels that are flipped at random, with
+    probability `flip`, ε in (0, ½).
     """
 
     flip: float = 0.01
@@ -399,7 +523,9 @@ class Counts(Likelihood):
         return whole_numbers(y, np.inf), "counts (0, 1, 2, ...)"
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
-        """Mean square of log(y + ½), the variance that a function of mean 0 needs to reach the data."""
+        """Mean square of log(y + ½), the variance that a function of mean 0 needs to reach the
+        data.
+        """
         return float(np.average(np.log(y + 0.5) ** 2, weights=weight))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -420,7 +546,9 @@ class Poisson(Counts):
         rate = rate_of(f)
         return y * f - rate - gammaln(y + 1.0), y - rate, -rate
 
-    def closed_form(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
+    def closed_form(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    ) -> Tilted:
         _, slope, curvature = self.log_density(y, mean + 0.5 * var)
         log_z = y * mean + curvature - gammaln(y + 1.0)
         return Tilted(log_z, slope, curvature, np.zeros(y.shape), np.zeros((0, *y.shape)))
@@ -438,8 +566,8 @@ class Poisson(Counts):
 # %% ../nbs/08_likelihoods.ipynb #02a19175
 @dataclass(frozen=True)
 class NegativeBinomial(Counts):
-    """Counts with mean exp(f) and variance exp(f) + exp(2f)/dispersion. The limit of an infinite `dispersion`
-    r > 0 is the Poisson distribution.
+    """Counts with mean exp(f) and variance exp(f) + exp(2f)/dispersion. The limit of an infinite
+    `dispersion` r > 0 is the Poisson distribution.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("dispersion",)
@@ -476,7 +604,9 @@ class NegativeBinomial(Counts):
 
 # %% ../nbs/08_likelihoods.ipynb #c9bf7c7d
 def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
-    """The variance of the normal distribution whose quartiles are as far apart as those of y (N,) with weights (N,)."""
+    """The variance of the normal distribution whose quartiles are as far apart as those of y
+    (N,) with weights (N,).
+    """
     order, copies = np.argsort(y), np.ones(len(y)) if weight is None else weight
     after = np.cumsum(copies[order])
     before = after - copies[order]
@@ -487,8 +617,9 @@ def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
 # %% ../nbs/08_likelihoods.ipynb #d89099cf
 @dataclass(frozen=True)
 class StudentT(Likelihood):
-    """Noise of Student's t distribution, y = f + scale · t. The degrees of freedom `df` > 0 are fixed; y has a
-    mean if df > 1 and a variance if df > 2. The `scale` > 0, in units of y, is trained.
+    """Noise of Student's t distribution, y = f + scale · t. The degrees of freedom `df` > 0 are
+    fixed; y has a mean if df > 1 and a variance if df > 2. The `scale` > 0, in units of y, is
+    trained.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("scale",)
@@ -536,7 +667,9 @@ class StudentT(Likelihood):
         return min(self.width, self.scale)
 
     def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        return mean + self.scale * Likelihood.quantile(StudentT(self.df), q, 0.0 * mean, var / self.scale**2)
+        return mean + self.scale * Likelihood.quantile(
+            StudentT(self.df), q, 0.0 * mean, var / self.scale**2
+        )
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return f + self.scale * rng.standard_t(self.df, size=np.shape(f))
@@ -554,7 +687,9 @@ class Positive(Likelihood):
     support: ClassVar[tuple[float, float]] = 0.0, np.inf
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
-        """Mean square of log |y|, the variance that a function of mean 0 needs to reach the data."""
+        """Mean square of log |y|, the variance that a function of mean 0 needs to reach the
+        data.
+        """
         return float(np.average(np.log(np.abs(y)) ** 2, weights=weight)) or 1.0
 
     def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
@@ -568,7 +703,9 @@ from scipy.special import gammainc
 # %% ../nbs/08b_positive.ipynb #82fa407e
 @dataclass(frozen=True)
 class Gamma(Positive):
-    """Positive numbers with mean exp(f) and variance exp(2f)/shape; the `shape` κ = 1 is the exponential distribution."""
+    """Positive numbers with mean exp(f) and variance exp(2f)/shape; the `shape` κ = 1 is the
+    exponential distribution.
+    """
 
     width: ClassVar[float] = 0.6
     shape: float = 1.0
@@ -602,8 +739,9 @@ class Gamma(Positive):
 # %% ../nbs/08b_positive.ipynb #2e72dfd5
 @dataclass(frozen=True)
 class Weibull(Positive):
-    """Durations y > 0 of which some had not ended: −y says that the duration exceeds y. It does so with
-    probability exp(−(y/exp(f))^shape); the `shape` κ = 1 is the exponential distribution with mean exp(f).
+    """Durations y > 0 of which some had not ended: −y says that the duration exceeds y. It does so
+    with probability exp(−(y/exp(f))^shape); the `shape` κ = 1 is the exponential distribution with
+    mean exp(f).
     """
 
     shape: float = 1.0
@@ -643,7 +781,9 @@ class Weibull(Positive):
 # %% ../nbs/08b_positive.ipynb #47499c7c
 @dataclass(frozen=True)
 class CutOffGaussian(Likelihood):
-    """Measurements with Gaussian noise that are cut off at limits: what is reported, and on which side it was cut off."""
+    """Measurements with Gaussian noise that are cut off at limits: what is reported, and on
+    which side it was cut off.
+    """
 
     trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
     positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
@@ -680,8 +820,9 @@ class CutOffGaussian(Likelihood):
 # %% ../nbs/08b_positive.ipynb #fbdda20f
 @dataclass(frozen=True)
 class Tobit(CutOffGaussian):
-    """Gaussian noise of variance `noise_variance` > 0, y = f + noise, cut off at the limits `low` and `high` (None:
-    no such limit): a target at or beyond a limit says only that f + noise is at or beyond it.
+    """Gaussian noise of variance `noise_variance` > 0, y = f + noise, cut off at the limits `low`
+    and `high` (None: no such limit): a target at or beyond a limit says only that f + noise is at
+    or beyond it.
     """
 
     @property
@@ -694,7 +835,9 @@ class Tobit(CutOffGaussian):
     def closed(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return self.side(y) == 0.0
 
-    def closed_form(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
+    def closed_form(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    ) -> Tilted:
         return Gaussian(self.noise_variance).closed_form(y, mean, var, power)
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
@@ -724,8 +867,8 @@ class Tobit(CutOffGaussian):
 # %% ../nbs/08b_positive.ipynb #648fddd0
 @dataclass(frozen=True)
 class Binomial(Likelihood):
-    """Successes y = 0, ..., `trials`, out of a number of trials, the same for all rows and fixed, that succeed
-    with probability 1/(1 + exp(−f)).
+    """Successes y = 0, ..., `trials`, out of a number of trials, the same for all rows and fixed,
+    that succeed with probability 1/(1 + exp(−f)).
     """
 
     trials: int = 1
@@ -737,7 +880,9 @@ class Binomial(Likelihood):
 
     def __post_init__(self) -> None:
         if not is_number(self.trials) or self.trials < 1 or self.trials % 1:
-            raise ValueError(f"`trials` must be a whole number of at least 1; got {shown(self.trials)}.")
+            raise ValueError(
+                f"`trials` must be a whole number of at least 1; got {shown(self.trials)}."
+            )
         object.__setattr__(self, "trials", int(self.trials))
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
@@ -784,8 +929,9 @@ BEYOND = 1e100  # the ends of the first and the last class
 
 
 def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) -> tuple[Any, ...]:
-    """ℓ = log p for p = Φ(high − f) − Φ(low − f) at f = 0, Equation 8c.1 of the site, ℓ′, ℓ″ (Equation 8c.2 of the site), and the
-    derivatives of ℓ in `low` and `high`, each of the shape of `low`. `width` is high − low, without rounding.
+    """ℓ = log p for p = Φ(high − f) − Φ(low − f) at f = 0, Equation 8c.1 of the site, ℓ′, ℓ″
+    (Equation 8c.2 of the site), and the derivatives of ℓ in `low` and `high`, each of the shape of
+    `low`. `width` is high − low, without rounding.
     """
     mirror = low + high > 0.0
     x0, x1 = np.where(mirror, -high, low), np.where(mirror, -low, high)
@@ -807,28 +953,39 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
 # %% ../nbs/08c_bounded.ipynb #5f635cf4
 @dataclass(frozen=True)
 class CutPoints(Likelihood):
-    """Classes 0, 1, … between increasing cut points, with the parameters from which these follow."""
+    """Classes 0, 1, … between increasing cut points, with the parameters from which these
+    follow.
+    """
 
     cut_points: tuple[float, ...] = (0.0,)
 
     def __post_init__(self) -> None:
         points = as_floats(self.cut_points, "cut_points")
         if not (len(points) and np.all(np.isfinite(points)) and np.all(np.diff(points) > 0.0)):
-            raise ValueError(f"`cut_points` must be increasing numbers, one fewer than classes; got {points}.")
+            raise ValueError(
+                f"`cut_points` must be increasing numbers, one fewer than classes; got {points}."
+            )
         object.__setattr__(self, "cut_points", tuple(points.tolist()))
 
     @classmethod
     def from_targets(cls, y: ArrayLike) -> "CutPoints":
-        """The likelihood for the classes 0, ..., max(y), whose cut points give the frequencies in y (N,): a start of training."""
+        """The likelihood for the classes 0, ..., max(y), whose cut points give the frequencies
+        in y (N,): a start of training.
+        """
         y = as_floats(y, "y")
         bad = y[~whole_numbers(y, 9999.0)]
         if len(bad):
-            raise ValueError(f"`y` must hold whole numbers from 0 for the likelihood 'ordinal'; got {bad[0]:g}.")
+            raise ValueError(
+                f"`y` must hold whole numbers from 0 for the likelihood 'ordinal'; got {bad[0]:g}."
+            )
         below = np.cumsum(1.0 + np.bincount(y.astype(int), minlength=2))
         return cls(np.sqrt(2.0) * ndtri(below[:-1] / below[-1]))
 
     def parameters(self) -> dict[str, np.ndarray]:
-        named = {f"log_cut_distance_{k}": step for k, step in enumerate(np.log(np.diff(self.cut_points)), 2)}
+        named = {
+            f"log_cut_distance_{k}": step
+            for k, step in enumerate(np.log(np.diff(self.cut_points)), 2)
+        }
         return {"first_cut_point": np.asarray(self.cut_points[0])} | named
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "CutPoints":
@@ -837,29 +994,46 @@ class CutPoints(Likelihood):
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         most = len(self.cut_points)
-        return whole_numbers(y, most), f"whole numbers from 0 to {most}, as many as `cut_points` and one (see `Ordinal.from_targets`),"
+        return (
+            whole_numbers(y, most),
+            f"whole numbers from 0 to {most}, as many as `cut_points` and one (see "
+            "`Ordinal.from_targets`),",
+        )
 
-    def through_ends(self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray) -> list[Any]:
-        """∂ℓ/∂θ for each of `parameters()`, from ℓ′ and the derivatives with respect to the ends."""
-        ends = ((y + 1 >= i) * at_high + (y >= i) * at_low for i in range(2, len(self.cut_points) + 1))
+    def through_ends(
+        self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray
+    ) -> list[Any]:
+        """∂ℓ/∂θ for each of `parameters()`, from ℓ′ and the derivatives with respect to the
+        ends.
+        """
+        ends = (
+            (y + 1 >= i) * at_high + (y >= i) * at_low for i in range(2, len(self.cut_points) + 1)
+        )
         return [-slope, *(distance * end for distance, end in zip(np.diff(self.cut_points), ends))]
 
 # %% ../nbs/08c_bounded.ipynb #2d2d0fe0
 @dataclass(frozen=True)
 class Ordinal(CutPoints):
-    """Ordered classes y = 0, 1, …: y is the number of `cut_points`, increasing and trained, below f + standard Gaussian noise."""
+    """Ordered classes y = 0, 1, …: y is the number of `cut_points`, increasing and trained,
+    below f + standard Gaussian noise.
+    """
 
     closed_powers: ClassVar[tuple[float, float]] = (1.0, 1.0)
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
-        points, k = np.array(self.cut_points), y.astype(int)  # the middle of the ends that are finite
+        # the middle of the ends that are finite
+        points, k = np.array(self.cut_points), y.astype(int)
         return 0.5 * (points[np.maximum(k - 1, 0)] + points[np.minimum(k, len(points) - 1)])
 
     def parts(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> tuple[Any, ...]:
-        """ℓ, ℓ′ and ℓ″ in f, and the derivatives of ℓ by the lower and the upper end, for noise with standard deviation `std`."""
+        """ℓ, ℓ′ and ℓ″ in f, and the derivatives of ℓ by the lower and the upper end, for noise
+        with standard deviation `std`.
+        """
         ends, k = np.array([-BEYOND, *self.cut_points, BEYOND]), y.astype(int)
         low, high = ends[k], ends[k + 1]
-        ell, slope, curvature, *at_ends = log_normal_interval((low - f) / std, (high - f) / std, (high - low) / std)
+        ell, slope, curvature, *at_ends = log_normal_interval(
+            (low - f) / std, (high - f) / std, (high - low) / std
+        )
         return ell, slope / std, curvature / std**2, *(end / std for end in at_ends)
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
@@ -869,13 +1043,23 @@ class Ordinal(CutPoints):
         ell, slope, curvature, *at_ends = self.parts(y, f, 1.0)
         return ell, slope, curvature, *self.through_ends(y, slope, *at_ends)
 
-    def closed_form(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> Tilted:
+    def closed_form(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    ) -> Tilted:
         log_z, d1, d2, *at_ends = self.parts(y, mean, np.sqrt(1.0 + var))
-        return Tilted(log_z, d1, d2, np.zeros(y.shape), np.stack(self.through_ends(y, d1, *at_ends)))
+        return Tilted(
+            log_z, d1, d2, np.zeros(y.shape), np.stack(self.through_ends(y, d1, *at_ends))
+        )
 
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are tiny."""
-        return np.exp(self.parts(np.arange(len(self.cut_points) + 1.0), mean[:, None], np.sqrt(1.0 + var)[:, None])[0])
+        """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are
+        tiny.
+        """
+        return np.exp(
+            self.parts(
+                np.arange(len(self.cut_points) + 1.0), mean[:, None], np.sqrt(1.0 + var)[:, None]
+            )[0]
+        )
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         proba, classes = self.predict_proba(mean, var), np.arange(len(self.cut_points) + 1)
@@ -891,8 +1075,8 @@ class Ordinal(CutPoints):
 # %% ../nbs/08c_bounded.ipynb #090d5b0c
 @dataclass(frozen=True)
 class Beta(Likelihood):
-    """Fractions 0 < y < 1 with mean m = 1/(1 + exp(−f)) and variance m(1 − m)/(1 + concentration), where the
-    `concentration` is κ > 0.
+    """Fractions 0 < y < 1 with mean m = 1/(1 + exp(−f)) and variance m(1 − m)/(1 + concentration),
+    where the `concentration` is κ > 0.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("concentration",)
@@ -909,7 +1093,9 @@ class Beta(Likelihood):
         return logit(np.clip(y, 1e-3, 1.0 - 1e-3))
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
-        """Mean square of log y/(1 − y), the variance that a function of mean 0 needs to reach the data."""
+        """Mean square of log y/(1 − y), the variance that a function of mean 0 needs to reach
+        the data.
+        """
         return float(np.average(logit(y) ** 2, weights=weight)) or 1.0
 
     def exponents(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -928,7 +1114,10 @@ class Beta(Likelihood):
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         k, (a, b) = self.concentration, self.exponents(f)
-        through_a, through_b = a * (np.log(y) - digamma(1.0 + a)), b * (np.log1p(-y) - digamma(1.0 + b))
+        through_a, through_b = (
+            a * (np.log(y) - digamma(1.0 + a)),
+            b * (np.log1p(-y) - digamma(1.0 + b)),
+        )
         return [1.0 + k * digamma(1.0 + k) + through_a + through_b]
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -940,7 +1129,9 @@ class Beta(Likelihood):
         return betainc(*(np.maximum(exponent, 1e-300) for exponent in self.exponents(f)), y)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One random fraction for each entry of f, of the shape of f, kept from rounding to 0 or 1."""
+        """One random fraction for each entry of f, of the shape of f, kept from rounding to 0 or
+        1.
+        """
         a, b = (np.maximum(exponent, 1e-300) for exponent in self.exponents(f))
         return np.clip(rng.beta(a, b), 1e-300, 1.0 - 1e-16)
 
@@ -948,9 +1139,12 @@ class Beta(Likelihood):
 LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (Ordinal, Beta)}
 
 # %% ../nbs/09b_heteroscedastic.ipynb #ceda134c
-def integrated_over_f(y: np.ndarray, noise: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, ...]:
-    """ẑ for the noise variance e^ξ and f ~ N(mean, var), Equation 9b.1 of the site, its two derivatives in ξ (Equations 9b.2
-    and 9b.3 of the site) and κ⁻¹, each of the shape to which the arguments broadcast.
+def integrated_over_f(
+    y: np.ndarray, noise: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """ẑ for the noise variance e^ξ and f ~ N(mean, var), Equation 9b.1 of the site, its two
+    derivatives in ξ (Equations 9b.2 and 9b.3 of the site) and κ⁻¹, each of the shape to which the
+    arguments broadcast.
     """
     log_z, d1, d2 = gaussian_tilted(y, noise, mean, var, power)
     share = noise * d1**2
@@ -961,8 +1155,9 @@ def integrated_over_f(y: np.ndarray, noise: np.ndarray, mean: np.ndarray, var: n
 # %% ../nbs/09b_heteroscedastic.ipynb #c6ba17c8
 @dataclass(frozen=True)
 class HeteroscedasticGaussian(Likelihood):
-    """Gaussian noise, y = f + noise, of variance base_variance · exp(gain · g), with two latent functions f and g: arrays for both
-    are (2, N), f first. `base_variance` σ² > 0 has units of y², and `gain` γ > 0 those of 1/y, since f and g have the same prior.
+    """Gaussian noise, y = f + noise, of variance base_variance · exp(gain · g), with two latent
+    functions f and g: arrays for both are (2, N), f first. `base_variance` σ² > 0 has units of y²,
+    and `gain` γ > 0 those of 1/y, since f and g have the same prior.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
@@ -974,26 +1169,54 @@ class HeteroscedasticGaussian(Likelihood):
     log_concave = False
     real_targets = mean_from_mean = True
 
-    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "HeteroscedasticGaussian":
-        """A copy whose noise variance is clipped as for Gaussian noise, and the prior standard deviation of its log to [0.3, 1]."""
+    def within_range(
+        self, y: np.ndarray, weight: np.ndarray | None = None
+    ) -> "HeteroscedasticGaussian":
+        """A copy whose noise variance is clipped as for Gaussian noise, and the prior standard
+        deviation of its log to [0.3, 1].
+        """
         largest = np.sqrt(self.latent_variance(y, weight))
-        return replace(super().within_range(y, weight), gain=np.clip(self.gain, 0.3 / largest, 1.0 / largest))
+        return replace(
+            super().within_range(y, weight), gain=np.clip(self.gain, 0.3 / largest, 1.0 / largest)
+        )
 
     def noise(self, g: np.ndarray) -> np.ndarray:
         """The noise variance at values of g, of the shape of g, limited to avoid overflow."""
         log_v = np.log(self.base_variance) + self.gain * g
         return np.exp(np.clip(log_v, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
 
-    def at_g(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray) -> tuple[Any, ...]:
-        """ẑ at g, its two derivatives in g, κ⁻¹ and its square, ∂ẑ/∂ log γ, of the broadcast shape."""
+    def at_g(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray
+    ) -> tuple[Any, ...]:
+        """ẑ at g, its two derivatives in g, κ⁻¹ and its square, ∂ẑ/∂ log γ, of the broadcast
+        shape.
+        """
         log_z, slope, bend, inverse = integrated_over_f(y, self.noise(g), mean, var, power)
-        return log_z, self.gain * slope, self.gain**2 * bend, inverse, inverse**2, self.gain * slope * g
+        return (
+            log_z,
+            self.gain * slope,
+            self.gain**2 * bend,
+            inverse,
+            inverse**2,
+            self.gain * slope * g,
+        )
 
-    def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
-        """z (N,), d1, d2 (2, N), error (N,) and averages ∂z/∂ log σ², ∂z/∂ log γ (2, N) at independent cavities (2, N) of f, g."""
+    def tilted(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: ArrayLike,
+        accuracy: Accuracy = STRICT,
+    ) -> Tilted:
+        """z (N,), d1, d2 (2, N), error (N,) and averages ∂z/∂ log σ², ∂z/∂ log γ (2, N) at
+        independent cavities (2, N) of f, g.
+        """
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         (m, m_g), (s, s_g), gain = mean, var, self.gain
-        everything = lambda rows, g: self.at_g(*(part[rows][:, None] for part in (y, m, s, power)), g)
+        everything = lambda rows, g: self.at_g(
+            *(part[rows][:, None] for part in (y, m, s, power)), g
+        )
         with np.errstate(divide="ignore"):  # -inf at power 0, where the mode is the centre
             bend = np.log(power * (s + (y - m) ** 2 / 40.0) / self.base_variance) / gain
         peak = np.log(((y - m) ** 2 + s) / self.base_variance) / gain
@@ -1008,8 +1231,12 @@ class HeteroscedasticGaussian(Likelihood):
         return mean[0], var[0] + self.noise(mean[1] + 0.5 * self.gain * var[-1])
 
     def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        """P(Y ≤ y) (S,): given g, the target is Gaussian with the variance of f and of the noise."""
-        given_g = lambda rows, g: ndtr((y - mean[0])[rows][:, None] / np.sqrt(var[0][rows][:, None] + self.noise(g)))
+        """P(Y ≤ y) (S,): given g, the target is Gaussian with the variance of f and of the
+        noise.
+        """
+        given_g = lambda rows, g: ndtr(
+            (y - mean[0])[rows][:, None] / np.sqrt(var[0][rows][:, None] + self.noise(g))
+        )
         return gaussian_average(given_g, mean[1], var[-1], 0.6 / self.gain)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -1019,7 +1246,9 @@ class HeteroscedasticGaussian(Likelihood):
 # %% ../nbs/09b_heteroscedastic.ipynb #1f34ff3c
 @dataclass(frozen=True)
 class GaussianByRow(Gaussian):
-    """Gaussian noise with a known variance (N,) for each of N rows, in units of y², for predictions."""
+    """Gaussian noise with a known variance (N,) for each of N rows, in units of y², for
+    predictions.
+    """
 
     trained: ClassVar[tuple[str, ...]] = ()
     positive: ClassVar[tuple[str, ...]] = ()
@@ -1028,8 +1257,9 @@ class GaussianByRow(Gaussian):
 # %% ../nbs/09b_heteroscedastic.ipynb #a9aef7d3
 @dataclass(frozen=True)
 class GroupedGaussian(Gaussian):
-    """Gaussian noise with a variance for each group of rows. The `column` of X, counted from 0, holds the codes
-    0, …, G − 1 of the groups, and `noise_variance` is σ² > 0 of each of G ≥ 2 groups, in units of y².
+    """Gaussian noise with a variance for each group of rows. The `column` of X, counted from 0,
+    holds the codes 0, …, G − 1 of the groups, and `noise_variance` is σ² > 0 of each of G ≥ 2
+    groups, in units of y².
     """
 
     positive: ClassVar[tuple[str, ...]] = ()
@@ -1039,7 +1269,10 @@ class GroupedGaussian(Gaussian):
     def __post_init__(self) -> None:
         values = as_floats(self.noise_variance, "noise_variance")
         if values.ndim != 1 or len(values) < 2 or not np.all(np.isfinite(values) & (values >= 0.0)):
-            raise ValueError(f"`noise_variance` must be a positive number for each of two codes or more; got {shown(self.noise_variance)}.")
+            raise ValueError(
+                "`noise_variance` must be a positive number for each of two codes or "
+                f"more; got {shown(self.noise_variance)}."
+            )
         object.__setattr__(self, "noise_variance", tuple(values.tolist()))
 
     @property
@@ -1050,11 +1283,19 @@ class GroupedGaussian(Gaussian):
     def groups(self, X: np.ndarray) -> np.ndarray:
         """The code (N,) of each row of X (N, D). ValueError if one is not among 0, …, G − 1."""
         if self.column >= X.shape[1]:
-            raise ValueError(f"`column` {self.column} of the codes is not there: X has {X.shape[1]} columns.")
+            raise ValueError(
+                f"`column` {self.column} of the codes is not there: X has {X.shape[1]} columns."
+            )
         code = X[:, self.column]
-        last, known = len(self.noise_variance) - 1, np.isin(code, np.arange(len(self.noise_variance)))
+        last, known = (
+            len(self.noise_variance) - 1,
+            np.isin(code, np.arange(len(self.noise_variance))),
+        )
         if not np.all(known):
-            raise ValueError(f"column {self.column} must hold the codes 0, …, {last} of the noise variances; got {code[~known][0]}.")
+            raise ValueError(
+                f"column {self.column} must hold the codes 0, …, {last} of the noise "
+                f"variances; got {code[~known][0]}."
+            )
         return code.astype(int)
 
     def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> GaussianByRow:
@@ -1067,9 +1308,10 @@ class GroupedGaussian(Gaussian):
 # %% ../nbs/09b_heteroscedastic.ipynb #a1b0c2d4
 @dataclass(frozen=True, eq=False)
 class Mixed(Likelihood):
-    """Rows with likelihoods of their own. The last column of X holds the number of each row's likelihood among `parts`,
-    of which the first is that of function values; `at` returns the likelihood of rows with these `groups` (N,), and with a
-    `known_variance` (N,) that is added to Gaussian noise.
+    """Rows with likelihoods of their own. The last column of X holds the number of each row's
+    likelihood among `parts`, of which the first is that of function values; `at` returns the
+    likelihood of rows with these `groups` (N,), and with a `known_variance` (N,) that is added to
+    Gaussian noise.
     """
 
     parts: tuple[Likelihood, ...]
@@ -1081,11 +1323,18 @@ class Mixed(Likelihood):
         return min(part.widest for part in self.parts)
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Those of the first likelihood by their names, and those of the others with a number before the name."""
-        return {name.removeprefix("0."): value for name, value in numbered([part.parameters() for part in self.parts]).items()}
+        """Those of the first likelihood by their names, and those of the others with a number
+        before the name.
+        """
+        return {
+            name.removeprefix("0."): value
+            for name, value in numbered([part.parameters() for part in self.parts]).items()
+        }
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Mixed":
-        values = {name if name[0].isdigit() else f"0.{name}": value for name, value in parameters.items()}
+        values = {
+            name if name[0].isdigit() else f"0.{name}": value for name, value in parameters.items()
+        }
         return replace(self, parts=with_numbered(self.parts, values))
 
     def part(self, k: int) -> Likelihood:
@@ -1099,11 +1348,25 @@ class Mixed(Likelihood):
 
     def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         rows = [np.flatnonzero(self.groups == k) for k in range(len(self.parts))]
-        parts = [part.predict_log_density(y[own], mean[own], var[own]) for part, own in zip(self.parts, rows) if len(own)]
+        parts = [
+            part.predict_log_density(y[own], mean[own], var[own])
+            for part, own in zip(self.parts, rows)
+            if len(own)
+        ]
         return np.concatenate(parts)[np.argsort(np.concatenate(rows))]
 
-    def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
-        power, ends = np.broadcast_to(power, y.shape), np.cumsum([0] + [len(to_vector(part.parameters())) for part in self.parts])
+    def tilted(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: ArrayLike,
+        accuracy: Accuracy = STRICT,
+    ) -> Tilted:
+        power, ends = (
+            np.broadcast_to(power, y.shape),
+            np.cumsum([0] + [len(to_vector(part.parameters())) for part in self.parts]),
+        )
         out = Tilted(*np.empty((4, len(y))), np.zeros((ends[-1], len(y))))
         for k in np.unique(self.groups):
             part, rows, share = self.parts[k], np.flatnonzero(self.groups == k), 1.0
@@ -1113,8 +1376,12 @@ class Mixed(Likelihood):
             found = part.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)
             for to, value in zip(out[:4], found):
                 to[rows] = value
-            out.averages[ends[k] : ends[k + 1], rows] = (share * found.averages)[: ends[k + 1] - ends[k]]
+            out.averages[ends[k] : ends[k + 1], rows] = (share * found.averages)[
+                : ends[k + 1] - ends[k]
+            ]
         return out
 
 # %% ../nbs/09b_heteroscedastic.ipynb #686a5553
-LIKELIHOODS = LIKELIHOODS | {kind.__name__: kind for kind in (HeteroscedasticGaussian, GroupedGaussian, GaussianByRow, Mixed)}
+LIKELIHOODS = LIKELIHOODS | {
+    kind.__name__: kind for kind in (HeteroscedasticGaussian, GroupedGaussian, GaussianByRow, Mixed)
+}

@@ -21,40 +21,52 @@ from .shards import Rows, per_row
 from .sites import Posterior
 
 # %% ../nbs/20_local.ipynb #8fc60fbd
-def sites_on_f(precision: np.ndarray, shift: np.ndarray, dff: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Precision τ̃ (C, N) and shift ν̃ of the sites as functions of fₙ, from those as functions of wₙᵀu (Equation 20.1 of the
-    site). Where there is no such site, because 1 − ατD is not positive, it is 0.
+def sites_on_f(
+    precision: np.ndarray, shift: np.ndarray, dff: np.ndarray, power: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Precision τ̃ (C, N) and shift ν̃ of the sites as functions of fₙ, from those as functions of
+    wₙᵀu (Equation 20.1 of the site). Where there is no such site, because 1 − ατD is not positive,
+    it is 0.
     """
     left = 1.0 - power * precision * dff
     left = np.where(np.all(left > 0.0, axis=0), left, np.inf)
     return precision / left, shift / left
 
 # %% ../nbs/20_local.ipynb #90c3b90d
-def site_on_u(D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def site_on_u(
+    D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """T (G, b, b) and ν (G, b, K) of G blocks, as functions of W_bᵀu, from D (G, b, b) and the
-    sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f (Equation 20.2 of the site). Cost O(Gb³). Where each data point
-    has a site of its own, D is its diagonal (G, b), and the cost O(Gb²).
+    sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f (Equation 20.2 of the site). Cost
+    O(Gb³). Where each data point has a site of its own, D is its diagonal (G, b), and the cost
+    O(Gb²).
     """
     own, one = precision[:, :, None], np.eye(D.shape[1])
     if D.ndim == 2:
         left = 1.0 + power * precision * D
         return (precision / left)[:, :, None] * one, shift / left[:, :, None]
-    found = solve_each(one + power[:, :, None] * own * D, np.concatenate([one * own, shift], axis=2))
+    found = solve_each(
+        one + power[:, :, None] * own * D, np.concatenate([one * own, shift], axis=2)
+    )
     return found[:, :, : len(one)], found[:, :, len(one) :]
 
 # %% ../nbs/20_local.ipynb #b1d6ee41
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-def exchange(A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: bool = False) -> Pair:
-    """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site of the block was exchanged
-    for a factor on f (Equation 20.3 of the site and the next). They are NaN where no distribution is left or a system is singular.
+def exchange(
+    A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: bool = False
+) -> Pair:
+    """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site
+    of the block was exchanged for a factor on f (Equation 20.3 of the site and the next). They are
+    NaN where no distribution is left or a system is singular.
 
-    `A` is the covariance (G, b + t, b) under q of wᵀu for the data points of the block, then for the test
-    points, with the data points of the block, and the variances (G, t) of the test points; `D` the same
-    for f given u; `mean` (G, b + t, K) that of wᵀu for K outputs. `site` has the precision T (G, b, b) and
-    shift ν (G, b, K) of the site on W_bᵀu, `on_f` those of the factor on f_b, τ̃ (G, b) and ν̃. With
-    `signed`, some site of the model has a negative precision. Cost O(Gb²(b + t)).
+    `A` is the covariance (G, b + t, b) under q of wᵀu for the data points of the block, then for
+    the test points, with the data points of the block, and the variances (G, t) of the test points;
+    `D` the same for f given u; `mean` (G, b + t, K) that of wᵀu for K outputs. `site` has the
+    precision T (G, b, b) and shift ν (G, b, K) of the site on W_bᵀu, `on_f` those of the factor on
+    f_b, τ̃ (G, b) and ν̃. With `signed`, some site of the model has a negative precision. Cost
+    O(Gb²(b + t)).
     """
     (T, nu), (tau, nu_f), (A, A_tt), (D, D_tt) = site, on_f, A, D
     b, t, one = A.shape[2], A_tt.shape[1], np.eye(A.shape[2])
@@ -71,13 +83,15 @@ def exchange(A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: b
     mean = mean[:, b:] + sum(left.swapaxes(1, 2) @ right for left, right in ends)
     proper = var > 0.0
     for ratio in (one - T @ A[:, :b], E, solve_each(E, system)) if signed else ():
-        proper &= np.linalg.eigvals(np.nan_to_num(ratio, nan=-1.0)).real.min(axis=1, keepdims=True) > 0.0
+        proper &= (
+            np.linalg.eigvals(np.nan_to_num(ratio, nan=-1.0)).real.min(axis=1, keepdims=True) > 0.0
+        )
     return np.where(proper[:, :, None], mean, np.nan), np.where(proper, var, np.nan)
 
 # %% ../nbs/20_local.ipynb #e94996b1
 def apart(D: Pair, share: np.ndarray) -> Pair:
-    """D, as `exchange` expects it, with the block's part multiplied by `share` (G, b, b), and without
-    the covariances between the block and the test points.
+    """D, as `exchange` expects it, with the block's part multiplied by `share` (G, b, b), and
+    without the covariances between the block and the test points.
     """
     b, found = share.shape[1], np.zeros_like(D[0])
     found[:, :b] = share * D[0][:, :b]
@@ -93,7 +107,8 @@ class FittedRows:
     shift: np.ndarray  # ν̃ (C, N), or (K, N) of K outputs
     power: np.ndarray  # (N,)
     weight: np.ndarray  # (N,)
-    blocks: np.ndarray | None = None  # (N,), the number of each row's block, from 0; None if each has its own site
+    # (N,), the number of each row's block, from 0; None if each has its own site
+    blocks: np.ndarray | None = None
     n_neighbours: int = 20  # how many rows make up an ad-hoc block; not used if there are blocks
     labels: np.ndarray | None = None  # (B,), the label of each block, as the user gave it
 
@@ -113,7 +128,9 @@ class LocalRows(FittedRows):
     @cached_property
     def members(self) -> list[np.ndarray]:
         """The numbers of the rows of each block."""
-        return np.split(np.argsort(self.blocks, kind="stable"), np.cumsum(np.bincount(self.blocks))[:-1])
+        return np.split(
+            np.argsort(self.blocks, kind="stable"), np.cumsum(np.bincount(self.blocks))[:-1]
+        )
 
     @cached_property
     def spread(self) -> np.ndarray:
@@ -123,19 +140,25 @@ class LocalRows(FittedRows):
 
     @cached_property
     def finder(self) -> Any:
-        """scikit-learn's search for the nearest row, or with blocks for the block with the nearest mean input."""
+        """scikit-learn's search for the nearest row, or with blocks for the block with the
+        nearest mean input.
+        """
         from sklearn.neighbors import NearestNeighbors
 
         places = (self.X - self.X[0]) / self.spread
         if self.blocks is not None:
             places = np.stack([places[rows].mean(axis=0) for rows in self.members])
-        return NearestNeighbors(algorithm="kd_tree" if places.shape[1] <= 4 else "brute").fit(places)
+        return NearestNeighbors(algorithm="kd_tree" if places.shape[1] <= 4 else "brute").fit(
+            places
+        )
 
     def nearest(self, X: np.ndarray, k: int) -> np.ndarray:
         """The numbers of the k nearest rows, or of the k nearest blocks, (S, k), nearest first."""
         return self.finder.kneighbors((X - self.X[0]) / self.spread, k, return_distance=False)
 
-    def groups(self, X: np.ndarray, n_inducing: int, labels: np.ndarray | None = None) -> Iterator[Pair]:
+    def groups(
+        self, X: np.ndarray, n_inducing: int, labels: np.ndarray | None = None
+    ) -> Iterator[Pair]:
         """Yield the numbers of the rows of blocks (G, b) and of test points X (S, D) that belong to
         them (G, t). `labels` (S,) are the blocks of the test points if they are given.
         """
@@ -149,7 +172,9 @@ class LocalRows(FittedRows):
         labels = self.nearest(X, 1)[:, 0] if labels is None else labels
         for b in np.unique(labels):
             tests, rows = np.flatnonzero(labels == b), self.members[b]
-            for part in np.array_split(tests, -(-len(tests) // np.clip(len(rows), *FEWEST_AND_MOST))):
+            for part in np.array_split(
+                tests, -(-len(tests) // np.clip(len(rows), *FEWEST_AND_MOST))
+            ):
                 yield rows[None], part[None]
 
 # %% ../nbs/20_local.ipynb #d103ec4f
@@ -160,18 +185,24 @@ FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
 
 def products(rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray) -> Pair:
     """The inner products of n rows (G, n) of `rows` (N, M), by their numbers, with the first b of
-    them, (G, n, b), and the squared norms of the other rows, (G, n − b). `room` (G, n, M) is scratch.
+    them, (G, n, b), and the squared norms of the other rows, (G, n − b). `room` (G, n, M) is
+    scratch.
     """
     own = np.take(rows, numbers, axis=0, out=room[: len(numbers)], mode="clip")
     return own @ own[:, :b].swapaxes(1, 2), np.einsum("gtm,gtm->gt", own[:, b:], own[:, b:])
 
 # %% ../nbs/20_local.ipynb #d3074a22
 def stacks(
-    model: Model, posteriors: Sequence[Posterior], rows: LocalRows, X: np.ndarray, members: np.ndarray, tests: np.ndarray
+    model: Model,
+    posteriors: Sequence[Posterior],
+    rows: LocalRows,
+    X: np.ndarray,
+    members: np.ndarray,
+    tests: np.ndarray,
 ) -> Callable[[Sequence[slice]], Iterator[tuple[Any, ...]]]:
-    """A generator function of slices of the groups. It yields each slice together with D, and with A
-    and the mean of each posterior, as `exchange` expects them, at the rows `members` (G, b) and the
-    test points `tests` (G, t) of X.
+    """A generator function of slices of the groups. It yields each slice together with D, and with
+    A and the mean of each posterior, as `exchange` expects them, at the rows `members` (G, b) and
+    the test points `tests` (G, t) of X.
     """
     b, wanted = members.shape[1], np.zeros(len(rows.X), dtype=bool)
     wanted[members] = True
@@ -207,8 +238,13 @@ def stacks(
 
 # %% ../nbs/20_local.ipynb #91317a55
 def exchanged(
-    rows: LocalRows, members: np.ndarray, D: Pair, A: Sequence[Pair], means: Sequence[np.ndarray],
-    counted: np.ndarray | float = 1.0, local: bool = True,
+    rows: LocalRows,
+    members: np.ndarray,
+    D: Pair,
+    A: Sequence[Pair],
+    means: Sequence[np.ndarray],
+    counted: np.ndarray | float = 1.0,
+    local: bool = True,
 ) -> Pair:
     """Mean (C, G, t), or (K, G, t) of K outputs, and variance (C, G, t) of f at the test points of
     the blocks `members` (G, b). Where `counted` (G, b) is 0, a row is left out. Without `local`
@@ -226,7 +262,10 @@ def exchanged(
     if not local:
         D = apart(D, (power / np.where(weight > 0.0, weight, 1.0))[:, :, None] * share)
     for c, (own, mean) in enumerate(zip(A, means)):
-        tau, nu = rows.precision[c, members], np.moveaxis(rows.shift[c : c + mean.shape[2], members], 0, -1)
+        tau, nu = (
+            rows.precision[c, members],
+            np.moveaxis(rows.shift[c : c + mean.shape[2], members], 0, -1),
+        )
         site = [weight[:, :, None] * part for part in site_on_u(within, tau, nu, power)]
         found.append(exchange(own, D, mean, site, (kept * tau, kept[:, :, None] * nu), rows.signed))
     mean, var = zip(*found)
@@ -235,14 +274,18 @@ def exchanged(
 # %% ../nbs/20_local.ipynb #5dd68c3e
 @one_blas_thread()
 def local_predict(
-    model: Model, posteriors: Sequence[Posterior], X: np.ndarray, rows: LocalRows | None = None, blocks: np.ndarray | None = None
+    model: Model,
+    posteriors: Sequence[Posterior],
+    X: np.ndarray,
+    rows: LocalRows | None = None,
+    blocks: np.ndarray | None = None,
 ) -> Pair:
     """Mean and variance of f at X (S, D) with the help of the training `rows` of the same fit, or
     without `rows` those of `model_predict`, whose shapes are returned.
 
-    `blocks` (S,) are the numbers of the blocks of the test points, by default the nearest. A test point
-    at which an exchanged site leaves no distribution, which can happen only with sites of negative
-    precision, has the global prediction.
+    `blocks` (S,) are the numbers of the blocks of the test points, by default the nearest. A test
+    point at which an exchanged site leaves no distribution, which can happen only with sites of
+    negative precision, has the global prediction.
 
     References
     ----------
@@ -258,7 +301,9 @@ def local_predict(
 
         def work(share: Sequence[slice], members=members, tests=tests, at=at) -> None:
             for part, D, A, means in at(share):
-                mean[:, tests[part]], var[:, tests[part]] = exchanged(rows, members[part], D, A, means)
+                mean[:, tests[part]], var[:, tests[part]] = exchanged(
+                    rows, members[part], D, A, means
+                )
 
         map_chunks(work, chunk_slices(len(members), 1, TOGETHER))
     bad = np.flatnonzero(np.isnan(mean).any(axis=0) | np.isnan(var).any(axis=0))
@@ -270,19 +315,27 @@ def local_predict(
 
 # %% ../nbs/20_local.ipynb #5c2be287
 def local_rows(
-    fit: Fit, data: Rows, power: float | np.ndarray, n_neighbours: int = 20, labels: np.ndarray | None = None
+    fit: Fit,
+    data: Rows,
+    power: float | np.ndarray,
+    n_neighbours: int = 20,
+    labels: np.ndarray | None = None,
 ) -> LocalRows:
     """What local predictions need of the rows and the sites of a fit to data in memory. `power` is
     α of rows without a power of their own; `labels` (B,) are the user's names of the blocks.
     """
-    power, weight = per_row(data.n_data, power=power if data.power is None else data.power, weight=data.weight)
+    power, weight = per_row(
+        data.n_data, power=power if data.power is None else data.power, weight=data.weight
+    )
     sites = fit.site_precision, fit.site_shift
     if fit.own_sites:  # in blocks they are functions of f already
         sites = sites_on_f(*sites, fit.dff, power)
     return LocalRows(data.X, *sites, power, weight, data.blocks, n_neighbours, labels)
 
 # %% ../nbs/20_local.ipynb #96cd0d14
-def local_covariance(model: Model, posteriors: Sequence[Posterior], X: np.ndarray, rows: LocalRows | None = None) -> Pair:
+def local_covariance(
+    model: Model, posteriors: Sequence[Posterior], X: np.ndarray, rows: LocalRows | None = None
+) -> Pair:
     """Mean and covariance of f at X (S, D): local means and variances with the correlations of the
     global prediction, or without `rows` those of `model_covariance`, whose shapes are returned.
     """
@@ -306,7 +359,9 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
         at = stacks(model, posteriors, rows, data.X, members, tests)
         for part, D, A, means in at(chunk_slices(len(members), 1, TOGETHER)):
             for i, local in enumerate((True, False)):
-                mean[i][:, tests[part]], var[i][:, tests[part]] = exchanged(rows, members[part], D, A, means, counted[part], local)
+                mean[i][:, tests[part]], var[i][:, tests[part]] = exchanged(
+                    rows, members[part], D, A, means, counted[part], local
+                )
     good = np.flatnonzero(np.isfinite(mean).all(axis=(0, 1)))
     if not len(good):
         return -np.inf
@@ -314,7 +369,8 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     var, single = var[..., good] + few.known_variance, C * K == 1 and data.y.ndim == 1
     likelihood = model.likelihood.at(few.X)
     local, known = (
-        predictive_log_density(likelihood, few.y, m[0] if single else m, v[0] if C == 1 else v) for m, v in zip(mean, var)
+        predictive_log_density(likelihood, few.y, m[0] if single else m, v[0] if C == 1 else v)
+        for m, v in zip(mean, var)
     )
     return float(np.mean(local - known))
 

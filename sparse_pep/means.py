@@ -107,7 +107,9 @@ class LinearMean(ZeroMean):
         return (X @ self.slope) + self.intercept
 
     def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
-        """The derivatives for the intercept and the slope, from `bar` (N,) or (N, K). Equation 2.1 of the site."""
+        """The derivatives for the intercept and the slope, from `bar` (N,) or (N, K). Equation
+        2.1 of the site.
+        """
         return {"intercept": bar.sum(axis=0), "slope": (X.T @ bar)}
 
 # %% ../nbs/02_means.ipynb #d7f90273
@@ -119,14 +121,18 @@ def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroM
     fits = level in ((), shape) and slope in ((), X.shape[1:], (*X.shape[1:], *shape))
     if not fits:
         raise ValueError(
-            f"`mean` does not fit: its intercept has shape {level} and its slope {slope}, but X has {X.shape[1]} "
+            f"`mean` does not fit: its intercept has shape {level} and its slope {slope}, "
+            f"but X has {X.shape[1]} "
             f"columns and there {f'are {shape[0]} functions' if shape else 'is one function'}."
         )
     return mean
 
 # %% ../nbs/02_means.ipynb #140b44cb
 def starting_mean(
-    mean: str | ZeroMean, X: np.ndarray, y: np.ndarray | None, weight: float | np.ndarray = 1.0,
+    mean: str | ZeroMean,
+    X: np.ndarray,
+    y: np.ndarray | None,
+    weight: float | np.ndarray = 1.0,
     n_functions: int | None = None,
 ) -> ZeroMean:
     """The given mean function, or the starting value of the one that is named.
@@ -151,7 +157,10 @@ def starting_mean(
     if isinstance(mean, ZeroMean):
         return fitting_mean(mean, X, shape)
     if not (isinstance(mean, str) and mean in ("zero", "constant", "linear")):
-        raise ValueError(f"`mean` must be None, 'zero', 'constant', 'linear' or a mean function; got {shown(mean)}.")
+        raise ValueError(
+            "`mean` must be None, 'zero', 'constant', 'linear' or a mean function; got "
+            f"{shown(mean)}."
+        )
     if mean == "zero":
         return ZeroMean()
     columns = np.ones((len(X), 1)) if mean == "constant" else np.c_[np.ones(len(X)), X]

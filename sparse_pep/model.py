@@ -80,13 +80,27 @@ class Model:
 
     def with_parameters(self, parameters: dict[str, np.ndarray]) -> "Model":
         """Return the same model with other values of `parameters()`."""
-        own: dict[str, dict[str, np.ndarray]] = {"kernel": {}, "likelihood": {}, "features": {}, "mean": {}}
+        own: dict[str, dict[str, np.ndarray]] = {
+            "kernel": {},
+            "likelihood": {},
+            "features": {},
+            "mean": {},
+        }
         for name, value in parameters.items():
             part, _, rest = name.partition(".")
             part, rest = (part, rest) if PREFIXES.get(part) else ("likelihood", name)
             own[part][rest] = value
-        kernel, features = self.kernel.with_parameters(own["kernel"]), self.features.with_parameters(own["features"])
-        return Model(kernel, features, self.likelihood.with_parameters(own["likelihood"]), self.mean.with_parameters(own["mean"]), self.priors)
+        kernel, features = (
+            self.kernel.with_parameters(own["kernel"]),
+            self.features.with_parameters(own["features"]),
+        )
+        return Model(
+            kernel,
+            features,
+            self.likelihood.with_parameters(own["likelihood"]),
+            self.mean.with_parameters(own["mean"]),
+            self.priors,
+        )
 
 # %% ../nbs/17_model.ipynb #fd8b3925
 def of_values(model: Model) -> tuple[Kernel, Likelihood]:
@@ -96,9 +110,12 @@ def of_values(model: Model) -> tuple[Kernel, Likelihood]:
     return model.kernel, model.likelihood
 
 # %% ../nbs/17_model.ipynb #2d877b65
-def chunk_covariances(model: Model, X: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray, Callable[..., Any]]:
-    """Kuf (M, n), kff (n,) and their pull-back, for some rows of X (N, D). It turns the adjoints of both
-    into one vector: the derivatives with respect to the parameters of the kernel, then of the features.
+def chunk_covariances(
+    model: Model, X: np.ndarray, rows: slice
+) -> tuple[np.ndarray, np.ndarray, Callable[..., Any]]:
+    """Kuf (M, n), kff (n,) and their pull-back, for some rows of X (N, D). It turns the adjoints of
+    both into one vector: the derivatives with respect to the parameters of the kernel, then of the
+    features.
     """
     Kuf, pull_Kuf = model.features.Kuf_vjp(model.kernel, X[rows])
     kff, pull_kff = model.kernel.diag_vjp(X[rows])
@@ -115,7 +132,9 @@ def chunk_covariances(model: Model, X: np.ndarray, rows: slice) -> tuple[np.ndar
 TILE = 48  # rows of the matrix that several small blocks share
 
 
-def within_blocks(kernel: Kernel, X: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+def within_blocks(
+    kernel: Kernel, X: np.ndarray, members: np.ndarray
+) -> tuple[np.ndarray, Callable[..., Any]]:
     """Kbb (G, b, b) of G blocks of b inputs each, rows `members` (G, b) of X, and its pull-back
     to the parameters of the kernel. Cost O(Gb² + Gb·48) evaluations of the kernel.
     """
@@ -171,13 +190,21 @@ def block_covariances(model: Model, X: np.ndarray) -> Callable[..., Any]:
 
 # %% ../nbs/17_model.ipynb #8c8ac097
 def bound(
-    piece: Rows, own: tuple[Any, ...] | None, model: Model, Kuu: Factor, power: float | np.ndarray, tight: bool = False,
-    centred: bool = False, keeps: bool = False, private: bool = True, inflation: float = 1.0,
+    piece: Rows,
+    own: tuple[Any, ...] | None,
+    model: Model,
+    Kuu: Factor,
+    power: float | np.ndarray,
+    tight: bool = False,
+    centred: bool = False,
+    keeps: bool = False,
+    private: bool = True,
+    inflation: float = 1.0,
 ) -> Shard:
-    """The rows of a piece of data, bound to a model; `own` is the state of the search for their sites, or
-    the sites. q is `centred` if it depends on no memory of earlier data: the latent functions then have
-    the mean 0 at the fixed point if the likelihood is `shift_invariant`. Rows may have powers of their
-    own if `private`, and `inflation` multiplies all noise variances.
+    """The rows of a piece of data, bound to a model; `own` is the state of the search for their
+    sites, or the sites. q is `centred` if it depends on no memory of earlier data: the latent
+    functions then have the mean 0 at the fixed point if the likelihood is `shift_invariant`. Rows
+    may have powers of their own if `private`, and `inflation` multiplies all noise variances.
     """
     if piece.y is None:
         raise ValueError("the data have no targets `y`, which training needs.")
@@ -200,26 +227,60 @@ def bound(
     if piece.blocks is not None:
         kind, covariances = partial(BlockShard, piece.blocks), block_covariances(model, X)
     return kind(
-        Kuu=Kuu, covariances=covariances, likelihood=likelihood, y=(y.T - offset).T if known else y, power=power, weight=weight,
-        noise=noise if known else None, tight=tight, trained=inflation * own_noise / noise, groups=groups,
-        offset=0.0 if known else offset, pull_mean=partial(model.mean.pull, X), centred=centred and likelihood.shift_invariant,
-        latent=(0, likelihood.n_latent), keeps=keeps, state=SiteState.at(*own) if own else None,
-    )  # fmt: skip
+        Kuu=Kuu,
+        covariances=covariances,
+        likelihood=likelihood,
+        y=(y.T - offset).T if known else y,
+        power=power,
+        weight=weight,
+        noise=noise if known else None,
+        tight=tight,
+        trained=inflation * own_noise / noise,
+        groups=groups,
+        offset=0.0 if known else offset,
+        pull_mean=partial(model.mean.pull, X),
+        centred=centred and likelihood.shift_invariant,
+        latent=(0, likelihood.n_latent),
+        keeps=keeps,
+        state=SiteState.at(*own) if own else None,
+    )
 
 # %% ../nbs/17_model.ipynb #41110082
 def shards_of(
-    model: Model, data: "Rows | Source", power: float | np.ndarray, Kuu: Factor, start: object = None,
-    memory: Memory | None = None, tight: bool = False, private: bool = True, inflation: float = 1.0,
+    model: Model,
+    data: "Rows | Source",
+    power: float | np.ndarray,
+    Kuu: Factor,
+    start: object = None,
+    memory: Memory | None = None,
+    tight: bool = False,
+    private: bool = True,
+    inflation: float = 1.0,
 ) -> tuple[Shards, np.ndarray | None]:
     """All data as shards, and the sites from which the search starts if they are given as an array.
     Arguments as in `model_gradient` and `bound`.
     """
     make = partial(
-        bound, model=model, Kuu=Kuu, power=power, tight=tight, centred=memory is None, private=private, inflation=inflation
+        bound,
+        model=model,
+        Kuu=Kuu,
+        power=power,
+        tight=tight,
+        centred=memory is None,
+        private=private,
+        inflation=inflation,
     )
     arrays, local = start if isinstance(start, np.ndarray) else None, []
     if memory is not None:
-        local = memory_shards(memory, model.features, model.kernel, Kuu, float(np.mean(power)), model.likelihood.n_latent, tight)
+        local = memory_shards(
+            memory,
+            model.features,
+            model.kernel,
+            Kuu,
+            float(np.mean(power)),
+            model.likelihood.n_latent,
+            tight,
+        )
     if isinstance(data, Rows) or data.resident:
         (piece,) = data.pieces()
         return Shards([make(piece, None, keeps=True), *local]), arrays
@@ -229,24 +290,38 @@ def shards_of(
 # %% ../nbs/17_model.ipynb #1e3c7103
 @one_blas_thread()
 def model_evidence(
-    model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
-    tol: float = 1e-8, memory: Memory | None = None, tight: bool = False, private: bool = True, inflation: float = 1.0,
+    model: Model,
+    data: "Rows | Source",
+    power: float | np.ndarray = 0.5,
+    jitter: float = 0.0,
+    start: object = None,
+    tol: float = 1e-8,
+    memory: Memory | None = None,
+    tight: bool = False,
+    private: bool = True,
+    inflation: float = 1.0,
     Kuu: Factor | None = None,
 ) -> Fit:
-    """log Z_PEP and q(u) of a model at the fixed point of the sites, searched for from `start`; if that
-    fails or does not converge, once more from the default start. `n_sweeps` counts both searches. The
-    evidence includes that of earlier data, and is NaN if no search came to usable sites. A factor of Kuu may
-    be given; the other arguments are as in `model_gradient` and `bound`. Cost 2NM² flops, and as many for
-    each sweep if the sites have to be searched for.
+    """log Z_PEP and q(u) of a model at the fixed point of the sites, searched for from `start`; if
+    that fails or does not converge, once more from the default start. `n_sweeps` counts both
+    searches. The evidence includes that of earlier data, and is NaN if no search came to usable
+    sites. A factor of Kuu may be given; the other arguments are as in `model_gradient` and `bound`.
+    Cost 2NM² flops, and as many for each sweep if the sites have to be searched for.
     """
     Kuu = factorise(model.features.Kuu_vjp(model.kernel)[0], jitter, "Kuu") if Kuu is None else Kuu
     fit, n_sweeps = None, 0
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
-            shards, sites = shards_of(model, data, power, Kuu, begin, memory, tight, private, inflation)
+            shards, sites = shards_of(
+                model, data, power, Kuu, begin, memory, tight, private, inflation
+            )
             found = fixed_point(shards, Kuu, sites, tol, tight=tight)
             n_sweeps += found.n_sweeps
-            if fit is None or (found.converged, found.usable, -found.change) > (fit.converged, fit.usable, -fit.change):
+            if fit is None or (found.converged, found.usable, -found.change) > (
+                fit.converged,
+                fit.usable,
+                -fit.change,
+            ):
                 fit = found
             if fit.converged:
                 break
@@ -259,8 +334,14 @@ def model_evidence(
 # %% ../nbs/17_model.ipynb #8daef1a8
 @one_blas_thread()
 def evidence_and_gradient(
-    model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
-    tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
+    model: Model,
+    data: "Rows | Source",
+    power: float | np.ndarray = 0.5,
+    jitter: float = 0.0,
+    start: object = None,
+    tol: float = 1e-8,
+    memory: Memory | None = None,
+    tight: bool = False,
 ) -> tuple[Fit, np.ndarray]:
     """The fit, without its cache of V, and the gradient (P,) of its evidence with respect to
     `model.theta` (Equation 17.2 of the site). Arguments, errors and cost as in `model_gradient`.
@@ -272,14 +353,22 @@ def evidence_and_gradient(
     kernel_bar, features_bar = map(to_vector, pull_Kuu(found.Kuu_bar))
     kernel_bar += found.pulled[: len(kernel_bar)]
     features_bar += found.pulled[len(kernel_bar) :]
-    fit.start = fit.start if fit.shards.source is None else fit.shards.state  # without the sweeps of the search
+    # without the sweeps of the search
+    fit.start = fit.start if fit.shards.source is None else fit.shards.state
     fit.shards = None
-    return fit, to_vector([kernel_bar, found.likelihood_bar, features_bar, found.mean_bar])  # in the order of `theta`
+    # in the order of `theta`
+    return fit, to_vector([kernel_bar, found.likelihood_bar, features_bar, found.mean_bar])
 
 # %% ../nbs/17_model.ipynb #e89ec288
 def model_gradient(
-    model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, start: object = None,
-    tol: float = 1e-8, memory: Memory | None = None, tight: bool = False,
+    model: Model,
+    data: "Rows | Source",
+    power: float | np.ndarray = 0.5,
+    jitter: float = 0.0,
+    start: object = None,
+    tol: float = 1e-8,
+    memory: Memory | None = None,
+    tight: bool = False,
 ) -> tuple[Fit, dict[str, np.ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
@@ -308,10 +397,10 @@ def model_gradient(
     fit : Fit
         Without its cache of V.
     gradient : dict
-        ∂ log Z/∂θ for every name of `model.parameters()`, exact if inference converged.
-        Cost of both: 6NM² flops, 4NM² at power 0 in the plain form, and NM² more if V is too
-        large to be cached; 5NM² in addition to the sweeps if the sites have to be searched for. With blocks
-        of size b another 12NMb + O(Nb²).
+        ∂ log Z/∂θ for every name of `model.parameters()`, exact if inference converged. Cost of
+        both: 6NM² flops, 4NM² at power 0 in the plain form, and NM² more if V is too large to be
+        cached; 5NM² in addition to the sweeps if the sites have to be searched for. With blocks of
+        size b another 12NMb + O(Nb²).
 
     Raises
     ------
@@ -330,7 +419,9 @@ def one_or_all(parts: Sequence[np.ndarray]) -> np.ndarray:
 
 # %% ../nbs/17_model.ipynb #b54831f8
 @one_blas_thread()
-def model_predict(model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def model_predict(
+    model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at X (S, D), including the mean function, under one or several
     posteriors.
 
@@ -377,21 +468,28 @@ def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> 
 # %% ../nbs/17_model.ipynb #32ed7ad4
 @one_blas_thread()
 def model_bounds(model: Model, data: "Rows | Source", jitter: float = 0.0) -> tuple[float, float]:
-    """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
-    this kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower bound is the tight form at
-    power 0, which blocks of the data make higher; the upper bound is Equation 17.5 of the site.
+    """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with this
+    kernel and Gaussian noise. Arguments as in `model_gradient`. Cost 4NM² flops. The lower bound is
+    the tight form at power 0, which blocks of the data make higher; the upper bound is Equation
+    17.5 of the site.
     """
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
     low = model_evidence(model, data, 0.0, tight=True, private=False, Kuu=Kuu)
     inflation = 1.0 + low.sums.trace
     high = model_evidence(model, data, 0.0, private=False, inflation=inflation, Kuu=Kuu)
-    above = upper_bound(low.posteriors[0], high.posteriors[0], high.log_evidence, inflation, low.sums.weight)
+    above = upper_bound(
+        low.posteriors[0], high.posteriors[0], high.log_evidence, inflation, low.sums.weight
+    )
     return low.log_evidence, above
 
 # %% ../nbs/17_model.ipynb #bf536997
 @one_blas_thread()
 def model_left_out(
-    model: Model, fit: Fit, data: "Rows | Source", power: float | np.ndarray = 0.5, memory: Memory | None = None,
+    model: Model,
+    fit: Fit,
+    data: "Rows | Source",
+    power: float | np.ndarray = 0.5,
+    memory: Memory | None = None,
     tight: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
@@ -400,7 +498,9 @@ def model_left_out(
     its block are kept. Cost 2NM² flops. Equation 17.6 of the site.
     """
     if fit.shards is None:
-        shards, sites = shards_of(model, data, power, fit.posteriors[0].Kuu, fit.start, memory, tight)
+        shards, sites = shards_of(
+            model, data, power, fit.posteriors[0].Kuu, fit.start, memory, tight
+        )
         if data.resident and shards.local[0].state is None:
             shards.local[0].begin(sites)
         fit = replace(fit, shards=shards)
@@ -411,7 +511,9 @@ def model_left_out(
     return mean + np.concatenate(offsets, axis=-1), var
 
 # %% ../nbs/17_model.ipynb #85a84304
-def predictive_log_density(likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+def predictive_log_density(
+    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray
+) -> np.ndarray:
     """Log predictive density (S,), in nats, of targets y (S,) or (S, K), given the mean (S,),
     (C, S) or (K, S) and the variance of f.
     """
@@ -421,7 +523,11 @@ def predictive_log_density(likelihood: Likelihood, y: np.ndarray, mean: np.ndarr
 
 # %% ../nbs/17_model.ipynb #cb340227
 def model_leave_one_out(
-    model: Model, fit: Fit, data: "Rows | Source", power: float | np.ndarray = 0.5, memory: Memory | None = None,
+    model: Model,
+    fit: Fit,
+    data: "Rows | Source",
+    power: float | np.ndarray = 0.5,
+    memory: Memory | None = None,
     tight: bool = False,
 ) -> np.ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
@@ -439,9 +545,11 @@ def model_leave_one_out(
 
 # %% ../nbs/17_model.ipynb #e5a10002
 @one_blas_thread()
-def model_covariance(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean, in the shape of `model_predict`, and joint covariance (S, S) or (C, S, S) of f at X (S, D),
-    including the mean function. Cost 2SM² + 4S²M flops for each posterior.
+def model_covariance(
+    model: Model, posteriors: Sequence[Posterior], X: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean, in the shape of `model_predict`, and joint covariance (S, S) or (C, S, S) of f at X (S,
+    D), including the mean function. Cost 2SM² + 4S²M flops for each posterior.
     """
     Kus, Kss = model.features.Kuf(model.kernel, X), model.kernel(X)
     parts = [predict_f_cov(posterior, Kus, Kss) for posterior in posteriors]
@@ -450,8 +558,9 @@ def model_covariance(model: Model, posteriors: Sequence[Posterior], X: np.ndarra
 
 # %% ../nbs/17_model.ipynb #66bfeed2
 def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Mean (M,), (C, M) or, of K outputs, (M, K), and covariance (M, M) or (C, M, M) of q(u), and the number
-    of directions of u that the data determine, summed over all posteriors. Cost O(M³) for each.
+    """Mean (M,), (C, M) or, of K outputs, (M, K), and covariance (M, M) or (C, M, M) of q(u), and
+    the number of directions of u that the data determine, summed over all posteriors. Cost O(M³)
+    for each.
     """
     means, covs = zip(*map(q_moments, posteriors))
     return one_or_all(means), one_or_all(covs), sum(map(determined_directions, posteriors))

@@ -24,12 +24,16 @@ BLOCK = 200_000  # largest number of entries of one array
 
 
 def lattice(fall: float, level: int) -> tuple[float, float]:
-    """The distance of two nodes f on a level, which is Δ₀ on level 0, and the variance by which the functions there are smoother."""
+    """The distance of two nodes f on a level, which is Δ₀ on level 0, and the variance by which
+    the functions there are smoother.
+    """
     return np.pi**2 / (fall + 5.0) * 2.0**level, 4.0 ** (level - 1) if level > 0 else 0.0
 
 # %% ../nbs/09_multiclass.ipynb #998ce0ac
 class Heights(NamedTuple):
-    """The heights above the origin with the numbers k = first, …, last − 1, Equation 9.10 of the site."""
+    """The heights above the origin with the numbers k = first, …, last − 1, Equation 9.10 of the
+    site.
+    """
 
     fall: float  # F
     step: float  # the shortest distance of two heights
@@ -43,29 +47,42 @@ class Heights(NamedTuple):
         return self.step / self.growth * np.sinh(x), self.step * np.cosh(x)
 
 # %% ../nbs/09_multiclass.ipynb #fb7ca666
-def height_range(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, fall: float, exact: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The origin (N,) of the heights, and the other fields of `Heights` (4, N), for integer labels y (N,) and a cavity
-    (C, N); `exact` if tiny values must have small relative errors.
+def height_range(
+    y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, fall: float, exact: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """The origin (N,) of the heights, and the other fields of `Heights` (4, N), for integer labels
+    y (N,) and a cavity (C, N); `exact` if tiny values must have small relative errors.
     """
     rows, spread = np.arange(len(y)), np.sqrt(2.0 * fall * var)
     own, observed = mean[y, rows], np.arange(len(mean))[:, None] == y
     rate = np.maximum(power + 2.0 * exact, observed)
-    stop = mean.min(axis=0) if exact else np.where(observed, np.max(mean, axis=0, where=~observed, initial=-np.inf), own)
-    low = np.maximum(mean - np.minimum(rate * var, 4.0 * spread), np.minimum(mean, stop)) - spread - np.log(fall)
+    stop = (
+        mean.min(axis=0)
+        if exact
+        else np.where(observed, np.max(mean, axis=0, where=~observed, initial=-np.inf), own)
+    )
+    low = (
+        np.maximum(mean - np.minimum(rate * var, 4.0 * spread), np.minimum(mean, stop))
+        - spread
+        - np.log(fall)
+    )
     origin = low.max(axis=0)
     left = np.where(own > origin, low[y, rows], origin) - origin
     right = (mean + np.where(var > 2.0 * fall, spread, fall + 0.5 * var)).max(axis=0) - origin
     excess = (mean + spread - origin) / (2.0 * np.sqrt(2.0 * fall * (var + 1.0)) + 10.0)
     growth = np.pi / (3.0 * fall) * 0.5 ** np.ceil(np.log2(np.maximum(excess.max(axis=0), 1.0)))
     shortest, _ = lattice(fall, 0)
-    step = shortest * 4.0 ** np.floor(0.5 * np.log2(np.maximum(np.pi * np.sqrt(0.125 * var.min(axis=0) / fall) / shortest, 1.0)))
+    step = shortest * 4.0 ** np.floor(
+        0.5 * np.log2(np.maximum(np.pi * np.sqrt(0.125 * var.min(axis=0) / fall) / shortest, 1.0))
+    )
     first, last = np.arcsinh(np.stack([left, right]) * growth / step) / growth
     return origin, np.stack([step, growth, np.floor(first), np.ceil(last) + 1.0])
 
 # %% ../nbs/09_multiclass.ipynb #98ad949c
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(10)
 WEIGHTS /= np.sqrt(2.0 * np.pi)
-NARROW, HIGHEST, TOGETHER = 0.04, 5, 200  # largest variance for these nodes; highest level; Gaussians in one product
+# largest variance for these nodes; highest level; Gaussians in one product
+NARROW, HIGHEST, TOGETHER = 0.04, 5, 200
 WIDEST = 1e7  # largest variance, beyond which the highest level would need too many nodes
 
 # %% ../nbs/09_multiclass.ipynb #6344b566
@@ -78,21 +95,30 @@ def three_factors(x: np.ndarray) -> np.ndarray:
 # %% ../nbs/09_multiclass.ipynb #aa487102
 @lru_cache(maxsize=128)
 def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
-    """G, G′ and 1 − G (3, I, K) at the nodes low, …, high − 1 of a level and the heights of the grid. Equation 9.12 of the site."""
+    """G, G′ and 1 − G (3, I, K) at the nodes low, …, high − 1 of a level and the heights of the
+    grid. Equation 9.12 of the site.
+    """
     (step, var), sigmas = lattice(grid.fall, level), np.sqrt(2.0 * (grid.fall + 12.0))
     if level <= 0:
         return three_factors(step * np.arange(low, high)[:, None] - grid.values()[0])
     half, less = lattice(grid.fall, level - 1)
-    back, ahead = (int(np.ceil((sigmas * np.sqrt(var - less) + more) / half)) for more in (var - less, 0.0))  # for power 1
+    # for power 1
+    back, ahead = (
+        int(np.ceil((sigmas * np.sqrt(var - less) + more) / half)) for more in (var - less, 0.0)
+    )
     finer, out = table.__wrapped__(level - 1, grid, 2 * low - back, 2 * high + ahead), 0.0
     g = half * np.arange(-back, ahead + 1)
-    for j, weight in enumerate(half * np.exp(-0.5 * g**2 / (var - less)) / np.sqrt(2.0 * np.pi * (var - less))):
+    for j, weight in enumerate(
+        half * np.exp(-0.5 * g**2 / (var - less)) / np.sqrt(2.0 * np.pi * (var - less))
+    ):
         out = out + weight * finer[:, j : j + 2 * (high - low) : 2]
     return out
 
 # %% ../nbs/09_multiclass.ipynb #e2ef6fb3
 def by_hermite(m: np.ndarray, v: np.ndarray, t: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """The result of `smooth` (3, n, K) at heights d (K,) for narrow Gaussians: means, variances and tilts (n, 1)."""
+    """The result of `smooth` (3, n, K) at heights d (K,) for narrow Gaussians: means, variances
+    and tilts (n, 1).
+    """
     f = m + np.sqrt(v) * NODES
     weights = WEIGHTS * np.exp(t * (f - m))
     out = (weights[:, None] @ three_factors(f[:, :, None] - d))[:, :, 0]
@@ -101,18 +127,25 @@ def by_hermite(m: np.ndarray, v: np.ndarray, t: np.ndarray, d: np.ndarray) -> np
 
 # %% ../nbs/09_multiclass.ipynb #066b6d4e
 def by_table(level: int, m: np.ndarray, v: np.ndarray, t: np.ndarray, grid: Heights) -> np.ndarray:
-    """The result of `smooth` (3, n, K) from the table of a level; arguments as in `by_hermite`. Equation 9.13 of the site."""
+    """The result of `smooth` (3, n, K) from the table of a level; arguments as in `by_hermite`.
+    Equation 9.13 of the site.
+    """
     (step, less), d, tilted = lattice(grid.fall, level), grid.values()[0], np.flatnonzero(t)
     v = v - less
     reach = np.sqrt(2.0 * (grid.fall + 4.0) * v)
-    depth = np.hypot(reach, (m - d[0]) * (m - d[0] > reach))  # far below its mean, the tail of a Gaussian falls as far again
+    # far below its mean, the tail of a Gaussian falls as far again
+    depth = np.hypot(reach, (m - d[0]) * (m - d[0] > reach))
     low, high = int(np.min(m - depth) // step), int(np.max(m + t * less + reach) // step) + 2
     wider = grid._replace(first=grid.first - grid.first % 32, last=grid.last + -grid.last % 32)
-    columns = table(level, wider, low - low % 32, high + -high % 32)[:, low % 32 :, grid.first - wider.first : grid.last - wider.first]
+    columns = table(level, wider, low - low % 32, high + -high % 32)[
+        :, low % 32 :, grid.first - wider.first : grid.last - wider.first
+    ]
     f = step * np.arange(low, high)
     exponent = -0.5 * (f - m - t * less) ** 2 / v + np.log(step / np.sqrt(2.0 * np.pi * v))
     total, t = 0.0, t[tilted]
-    for piece in np.array_split(np.arange(len(f)), int(np.max(t, initial=0.0) * (f[-1] - f[0]) / 500.0) + 1):
+    for piece in np.array_split(
+        np.arange(len(f)), int(np.max(t, initial=0.0) * (f[-1] - f[0]) / 500.0) + 1
+    ):
         centre, weights = 0.5 * (f[piece[0]] + f[piece[-1]]), exponent[:, piece]
         weights[tilted] += t * (f[piece] - centre) - 0.5 * t**2 * less
         part = np.exp(weights) @ columns[:, piece]
@@ -122,25 +155,37 @@ def by_table(level: int, m: np.ndarray, v: np.ndarray, t: np.ndarray, grid: Heig
 
 # %% ../nbs/09_multiclass.ipynb #a2a0a0a0
 def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, grid: Heights) -> np.ndarray:
-    """G, G′ and 1 − G (3, n, K) of Gaussians with mean and variance (n,). `tilt` (n,) is α for the observed class,
-    where the result is A₀, A₁ and nothing of use, and 0 for the others.
+    """G, G′ and 1 − G (3, n, K) of Gaussians with mean and variance (n,). `tilt` (n,) is α for the
+    observed class, where the result is A₀, A₁ and nothing of use, and 0 for the others.
     """
     out = np.empty((3, len(mean), grid.last - grid.first))
-    levels = np.where(var < NARROW, -2, np.clip(np.floor(0.5 * np.log2(2.0 * var)), -1, HIGHEST)).astype(int)
+    levels = np.where(
+        var < NARROW, -2, np.clip(np.floor(0.5 * np.log2(2.0 * var)), -1, HIGHEST)
+    ).astype(int)
     for level in np.unique(levels):
         alike = np.flatnonzero(levels == level)
         alike = alike[np.argsort(mean[alike])]  # neighbours share nodes
         for rows in np.array_split(alike, -(-len(alike) // TOGETHER)):
             gaussians = mean[rows, None], var[rows, None], tilt[rows, None]
-            out[:, rows] = by_hermite(*gaussians, grid.values()[0]) if level == -2 else by_table(int(level), *gaussians, grid)
+            out[:, rows] = (
+                by_hermite(*gaussians, grid.values()[0])
+                if level == -2
+                else by_table(int(level), *gaussians, grid)
+            )
     return out
 
 # %% ../nbs/09_multiclass.ipynb #5d11a3e3
-def class_factors(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, grid: Heights) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """χ (C, n, K), log H (n, K) and A₀(1 − Ψ) (n, K) of n data points; the mean of the cavity (C, n) is measured from the origin."""
+def class_factors(
+    y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, grid: Heights
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """χ (C, n, K), log H (n, K) and A₀(1 − Ψ) (n, K) of n data points; the mean of the cavity
+    (C, n) is measured from the origin.
+    """
     rows, tilt, (d, _) = np.arange(len(y)), np.zeros(mean.shape), grid.values()
     tilt[y, rows] = power
-    below, slope, above = smooth(mean.ravel(), var.ravel(), tilt.ravel(), grid).reshape(3, *mean.shape, -1)
+    below, slope, above = smooth(mean.ravel(), var.ravel(), tilt.ravel(), grid).reshape(
+        3, *mean.shape, -1
+    )
     below = np.maximum(below, 1e-300)
     chi, own, alpha, s = slope / below, below[y, rows], power[:, None], var[y, rows, None]
     below[y, rows], above[y, rows] = 1.0, 0.0
@@ -160,35 +205,51 @@ def without_each(g: np.ndarray) -> np.ndarray:
     return out
 
 # %% ../nbs/09_multiclass.ipynb #5e0a6650
-def height_integrals(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, grid: Heights) -> tuple[np.ndarray, ...]:
-    """The integrals ∫Hχ_c, ∫Hχ_c Σ_{j≠c} χ_j, ∫H, of the third form and ∫A₀(1 − Ψ) of n data points from all heights and
-    from every second one (2, 2C + 3, n), all but the last two divided by the largest H; the logarithm of that (n,); and
-    z_b (n,), infinite where the third form is not used. The mean of the cavity (C, n) is measured from the origin.
+def height_integrals(
+    y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, grid: Heights
+) -> tuple[np.ndarray, ...]:
+    """The integrals ∫Hχ_c, ∫Hχ_c Σ_{j≠c} χ_j, ∫H, of the third form and ∫A₀(1 − Ψ) of n data points
+    from all heights and from every second one (2, 2C + 3, n), all but the last two divided by the
+    largest H; the logarithm of that (n,); and z_b (n,), infinite where the third form is not used.
+    The mean of the cavity (C, n) is measured from the origin.
     """
     chi, log_mass, first_form = class_factors(y, mean, var, power, grid)
-    n_classes, rows, alpha, (d, weight) = len(mean), np.arange(len(y)), power[:, None], grid.values()
+    n_classes, rows, alpha, (d, weight) = (
+        len(mean),
+        np.arange(len(y)),
+        power[:, None],
+        grid.values(),
+    )
     top, terms = log_mass.max(axis=1, keepdims=True), np.empty((2 * n_classes + 3, *log_mass.shape))
     np.exp(log_mass - top, out=terms[-3])
     np.multiply(terms[-3], chi, out=terms[:n_classes])
     np.multiply(terms[:n_classes], without_each(chi), out=terms[n_classes:-3])
     v = (2.0 * grid.step) ** 2
     b = np.sqrt(2.0 * grid.fall * v) + np.sqrt(v) + np.log(grid.fall)
-    rival, z_b = smooth(np.full(1, b), np.full(1, v), np.zeros(1), grid)[0], mean[y, rows] - b + 0.5 * power * (var[y, rows] + v)
+    rival, z_b = (
+        smooth(np.full(1, b), np.full(1, v), np.zeros(1), grid)[0],
+        mean[y, rows] - b + 0.5 * power * (var[y, rows] + v),
+    )
     z_b[power**2 * v > 1.0] = np.inf
     terms[-2] = np.exp(np.minimum(-alpha * (d - b + 0.5 * alpha * v), 700.0)) * rival
     terms[-2] -= np.exp(np.minimum(log_mass - alpha * z_b[:, None], 700.0))
     terms[-1] = first_form
-    weights = np.stack([weight, np.where(np.arange(grid.first, grid.last) % 2, 0.0, 2.0 * weight)], axis=1)
+    weights = np.stack(
+        [weight, np.where(np.arange(grid.first, grid.last) % 2, 0.0, 2.0 * weight)], axis=1
+    )
     return np.moveaxis(terms @ weights, 2, 0), top[:, 0], z_b
 
 # %% ../nbs/09_multiclass.ipynb #f924e3dd
-def softmax_moments(y: np.ndarray, power: np.ndarray, integrals: np.ndarray, top: np.ndarray, z_b: np.ndarray) -> tuple[np.ndarray, ...]:
-    """z (n,), d1 and d2, each (C, n), and the error of the relation between the integrals (n,), from `height_integrals`;
-    Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2.
+def softmax_moments(
+    y: np.ndarray, power: np.ndarray, integrals: np.ndarray, top: np.ndarray, z_b: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """z (n,), d1 and d2, each (C, n), and the error of the relation between the integrals (n,),
+    from `height_integrals`; Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2.
     """
     n_classes, rows, log_gamma = len(integrals) // 2 - 1, np.arange(len(y)), gammaln(1.0 + power)
     one, two, known = integrals[:n_classes], integrals[n_classes:-3], np.isfinite(z_b)
-    total, lost = one.sum(axis=0), integrals[-2:] * np.exp(-log_gamma)  # (1 − E[pᵅ])/α, of the third and the first form
+    # (1 − E[pᵅ])/α, of the third and the first form
+    total, lost = one.sum(axis=0), integrals[-2:] * np.exp(-log_gamma)
     large = power * lost < 0.5
     large[0] &= known
     third, first = -lost * log1p_ratio(np.where(large, -power * lost, 0.0))
@@ -203,41 +264,74 @@ def softmax_moments(y: np.ndarray, power: np.ndarray, integrals: np.ndarray, top
     return log_z, d1, np.minimum(power * p * rest - spread, 0.0), np.abs(gap)
 
 # %% ../nbs/09_multiclass.ipynb #0819d264
-def softmax_tilted(y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT) -> Tilted:
-    """z (N,), d1 and d2, each (C, N), of the softmax, for integer labels y (N,) and a cavity (C, N). Cost: 2 to 10 µs
-    for each data point and class, whatever the variances.
+def softmax_tilted(
+    y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT
+) -> Tilted:
+    """z (N,), d1 and d2, each (C, N), of the softmax, for integer labels y (N,) and a cavity (C,
+    N). Cost: 2 to 10 µs for each data point and class, whatever the variances.
     """
-    fall, units = FINE if accuracy.relative < 5e-6 else COARSE, (np.ones(mean.shape), np.sqrt(var), var)
+    fall, units = (
+        FINE if accuracy.relative < 5e-6 else COARSE,
+        (np.ones(mean.shape), np.sqrt(var), var),
+    )
     origin, fields = height_range(y, mean, var, power, fall, accuracy.floor == 0.0)
-    d1, d2, (log_z, error), size = np.empty(mean.shape), np.empty(mean.shape), np.zeros((2, len(y))), fields[3] - fields[2]
+    d1, d2, (log_z, error), size = (
+        np.empty(mean.shape),
+        np.empty(mean.shape),
+        np.zeros((2, len(y))),
+        fields[3] - fields[2],
+    )
     order = np.lexsort([size, *fields[:2]])
-    for alike in np.split(order, np.flatnonzero(np.any(np.diff(fields[:2, order]), axis=0)) + 1) if len(y) else ():
+    for alike in (
+        np.split(order, np.flatnonzero(np.any(np.diff(fields[:2, order]), axis=0)) + 1)
+        if len(y)
+        else ()
+    ):
         for rows in np.array_split(alike, -(-int(np.sum(size[alike])) * len(mean) // BLOCK)):
-            grid = Heights(fall, *map(float, fields[:2, rows[0]]), int(fields[2, rows].min()), int(fields[3, rows].max()))
-            both, *scales = height_integrals(y[rows], mean[:, rows] - origin[rows], var[:, rows], power[rows], grid)
-            fine, rough = (softmax_moments(y[rows], power[rows], integrals, *scales) for integrals in both)
+            grid = Heights(
+                fall,
+                *map(float, fields[:2, rows[0]]),
+                int(fields[2, rows].min()),
+                int(fields[3, rows].max()),
+            )
+            both, *scales = height_integrals(
+                y[rows], mean[:, rows] - origin[rows], var[:, rows], power[rows], grid
+            )
+            fine, rough = (
+                softmax_moments(y[rows], power[rows], integrals, *scales) for integrals in both
+            )
             log_z[rows], d1[:, rows], d2[:, rows], gap = fine
             for value, other, unit in zip(fine, rough, units):
                 scale = np.maximum(np.abs(value), max(accuracy.floor, 1e-200) / unit[:, rows])
                 error[rows] = np.maximum(error[rows], np.max(np.abs(value - other) / scale, axis=0))
             error[rows] *= np.minimum(error[rows], (gap + 1e-15) / (rough[3] + 1e-15))
-    return Tilted(log_z, d1, d2, np.exp(4.0 - fall) + 2.0 * np.pi / lattice(fall, 0)[0] * error, np.zeros((0, len(y))))
+    return Tilted(
+        log_z,
+        d1,
+        d2,
+        np.exp(4.0 - fall) + 2.0 * np.pi / lattice(fall, 0)[0] * error,
+        np.zeros((0, len(y))),
+    )
 
 # %% ../nbs/09_multiclass.ipynb #0cacca82
 @dataclass(frozen=True)
 class Softmax(Likelihood):
-    """p(y|f) = exp(f_y) / Σ_j exp(f_j), with labels y = 0, …, C − 1 and C = `n_classes` ≥ 2 latent functions for
-    each data point; arrays for f have the shape (C, N). `tilted` has relative errors of about 1e-9 at every
-    power, or of 1e-5 if no more is required.
+    """p(y|f) = exp(f_y) / Σ_j exp(f_j), with labels y = 0, …, C − 1 and C = `n_classes` ≥ 2 latent
+    functions for each data point; arrays for f have the shape (C, N). `tilted` has relative errors
+    of about 1e-9 at every power, or of 1e-5 if no more is required.
     """
 
     n_classes: int = 3
     shift_invariant = True
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.n_classes, (int, np.integer)) and not isinstance(self.n_classes, bool)
+        whole = isinstance(self.n_classes, (int, np.integer)) and not isinstance(
+            self.n_classes, bool
+        )
         if not whole or self.n_classes < 2:
-            raise ValueError(f"`n_classes` must be an integer of at least 2; got {self.n_classes!r}.")
+            raise ValueError(
+                f"`n_classes` must be an integer of at least 2; got {self.n_classes!r}."
+            )
 
     @property
     def n_latent(self) -> int:
@@ -247,16 +341,31 @@ class Softmax(Likelihood):
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         return whole_numbers(y, self.n_classes - 1), f"labels 0, 1, ..., {self.n_classes - 1}"
 
-    def tilted(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: ArrayLike, accuracy: Accuracy = STRICT) -> Tilted:
-        """z (N,), d1 (C, N), d2 (C, N) and the estimated error (N,) at cavities f_c ~ N(mean_c, var_c),
-        independent over classes.
+    def tilted(
+        self,
+        y: np.ndarray,
+        mean: np.ndarray,
+        var: np.ndarray,
+        power: ArrayLike,
+        accuracy: Accuracy = STRICT,
+    ) -> Tilted:
+        """z (N,), d1 (C, N), d2 (C, N) and the estimated error (N,) at cavities f_c ~ N(mean_c,
+        var_c), independent over classes.
         """
         y, (mean, var) = np.asarray(y).astype(int), np.asarray([mean, var], dtype=float)
         if mean.shape != (shape := (self.n_classes, *y.shape)):
-            raise ValueError(f"`mean` and `var` must have one row for each class and one column for each data point, shape {shape}; got {mean.shape}.")
+            raise ValueError(
+                "`mean` and `var` must have one row for each class and one column for "
+                f"each data point, shape {shape}; got {mean.shape}."
+            )
         if np.max(var, initial=0.0) > WIDEST:
-            raise np.linalg.LinAlgError(f"the variance of f is out of range: {np.max(var):.1g}, where the softmax needs less than {WIDEST:g}.")
-        return softmax_tilted(y, mean, var, np.broadcast_to(np.asarray(power, dtype=float), y.shape), accuracy)
+            raise np.linalg.LinAlgError(
+                f"the variance of f is out of range: {np.max(var):.1g}, where the softmax "
+                f"needs less than {WIDEST:g}."
+            )
+        return softmax_tilted(
+            y, mean, var, np.broadcast_to(np.asarray(power, dtype=float), y.shape), accuracy
+        )
 
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Probabilities (S, C) for f ~ N(mean, var), mean and var (C, S)."""

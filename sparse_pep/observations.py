@@ -24,23 +24,32 @@ NAMES = "Value", "Mean", "Slope", "Difference", "SlopeSign"
 
 
 def scaled(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Rows (N, 2D + 2) that describe functionals, in units of the standardised inputs. See `Observed` for the rows."""
+    """Rows (N, 2D + 2) that describe functionals, in units of the standardised inputs. See
+    `Observed` for the rows.
+    """
     D = len(mean)
     vector, code = X[:, D : 2 * D], X[:, 2 * D :]
-    return np.hstack([(X[:, :D] - mean) / scale, np.where(code[:, :1] == SIGN, vector, vector / scale), code])
+    return np.hstack(
+        [(X[:, :D] - mean) / scale, np.where(code[:, :1] == SIGN, vector, vector / scale), code]
+    )
 
 # %% ../nbs/22_observations.ipynb #26b829c5
 TILE = 64  # rows whose covariance matrix is computed for the sake of its diagonal
 
 
 def variances_vjp(kernel: Kernel, A: Windows) -> tuple[np.ndarray, Callable]:
-    """The variances (n,) of windows and their pull-back to the kernel's parameters. Cost O(nD) for values, and `TILE` times as much for others."""
+    """The variances (n,) of windows and their pull-back to the kernel's parameters. Cost O(nD)
+    for values, and `TILE` times as much for others.
+    """
     var, pulls = np.zeros(len(A.centre)), []
     value = ~(A.width.any(axis=1) | A.sloped | (A.level != 0.0))
     if value.any():
         var[value], pull_values = kernel.diag_vjp(A.centre[value])
         pulls.append((value, pull_values))
-    others, size = np.flatnonzero(~value), TILE if integrable(kernel) or not A.width.any() else TILE // 8
+    others, size = (
+        np.flatnonzero(~value),
+        TILE if integrable(kernel) or not A.width.any() else TILE // 8,
+    )
     for rows in (others[first : first + size] for first in range(0, len(others), size)):
         K, pull = windows_vjp(kernel, A.take(rows))
         var[rows] = np.diag(K)
@@ -50,10 +59,12 @@ def variances_vjp(kernel: Kernel, A: Windows) -> tuple[np.ndarray, Callable]:
 # %% ../nbs/22_observations.ipynb #20be377a
 @dataclass(frozen=True, eq=False, repr=False)
 class Observed(Kernel):
-    """The covariance of functionals of a function with the kernel `kernel`, of `n_dims` inputs D. Equation 22.2 of the site.
+    """The covariance of functionals of a function with the kernel `kernel`, of `n_dims` inputs D.
+    Equation 22.2 of the site.
 
-    A row of 2D + 2 numbers describes a functional: D inputs, a vector of D numbers, the number of its kind in `NAMES`,
-    and the number of its group, which the likelihood uses. A row of D numbers is a function value.
+    A row of 2D + 2 numbers describes a functional: D inputs, a vector of D numbers, the number of
+    its kind in `NAMES`, and the number of its group, which the likelihood uses. A row of D numbers
+    is a function value.
     """
 
     trained: ClassVar[tuple[str, ...]] = ()
@@ -80,15 +91,31 @@ class Observed(Kernel):
         if X.shape[1] == D:
             return points(X)
         if X.shape[1] != 2 * D + 2:
-            raise ValueError(f"`X` must have {D} columns, or {2 * D + 2} that describe functionals; got {X.shape[1]} features.")
+            raise ValueError(
+                f"`X` must have {D} columns, or {2 * D + 2} that describe functionals; "
+                f"got {X.shape[1]} features."
+            )
         x, vector, code = X[:, :D], X[:, D : 2 * D], X[:, 2 * D]
-        parts = {"width": code == MEAN, "direction": (code == SLOPE) | (code == SIGN), "shift": code == DIFFERENCE}
+        parts = {
+            "width": code == MEAN,
+            "direction": (code == SLOPE) | (code == SIGN),
+            "shift": code == DIFFERENCE,
+        }
         parts = {name: vector * mask[:, None] for name, mask in parts.items() if mask.any()}
-        kind = " and ".join(name for number, name in enumerate(NAMES) if number and np.any(code == number))
-        return replace(points(x), **parts, level=np.where(code == DIFFERENCE, 1.0, 0.0), kind=kind or NAMES[VALUE])
+        kind = " and ".join(
+            name for number, name in enumerate(NAMES) if number and np.any(code == number)
+        )
+        return replace(
+            points(x),
+            **parts,
+            level=np.where(code == DIFFERENCE, 1.0, 0.0),
+            kind=kind or NAMES[VALUE],
+        )
 
     def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
-        """The covariances (M, n) of the functionals of X1 with those of X2 and their pull-back, see `Kernel.vjp`."""
+        """The covariances (M, n) of the functionals of X1 with those of X2 and their pull-back,
+        see `Kernel.vjp`.
+        """
         if X1.shape[1] == self.n_dims and (X2 is None or X2.shape[1] == self.n_dims):
             return self.kernel.vjp(X1, X2)
         A, B = self.windows(X1), None if X2 is None else replace(self.windows(X2), data=True)
@@ -107,19 +134,19 @@ class Observed(Kernel):
 # %% ../nbs/22_observations.ipynb #949f078e
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """Observations of one linear functional of f at each row of X. Its subclasses are the kinds of functionals; without
-    targets they say what to predict.
+    """Observations of one linear functional of f at each row of X. Its subclasses are the kinds of
+    functionals; without targets they say what to predict.
 
     Attributes
     ----------
     X : ndarray (N, D)
         Where, units of x.
     noise_variance : float, optional
-        The known variance of Gaussian noise, in squared units of the targets. By default it is trained, one number for
-        the whole observation.
+        The known variance of Gaussian noise, in squared units of the targets. By default it is
+        trained, one number for the whole observation.
     likelihood : "gaussian" or "probit", optional
-        "probit" is for labels −1 and 1 with the probability Φ(±Lf). None, the default but for slopes, is the likelihood of
-        the estimator.
+        "probit" is for labels −1 and 1 with the probability Φ(±Lf). None, the default but for
+        slopes, is the likelihood of the estimator.
 
     Examples
     --------
@@ -144,14 +171,26 @@ class Observation:
         X, y = inputs_2d(self.X), getattr(self, "y", None)
         require_finite(X, "X")
         if not X.size:
-            raise ValueError(f"`X` of {type(self).__name__} must have at least one row and column; got shape {X.shape}.")
+            raise ValueError(
+                f"`X` of {type(self).__name__} must have at least one row and column; got "
+                f"shape {X.shape}."
+            )
         if y is not None and np.shape(y) != (len(X),):
-            raise ValueError(f"`y` of {type(self).__name__} must have one target for each of the {len(X)} rows of `X`; got shape {np.shape(y)}.")
+            raise ValueError(
+                f"`y` of {type(self).__name__} must have one target for each of the "
+                f"{len(X)} rows of `X`; got shape {np.shape(y)}."
+            )
         if self.likelihood not in (None, "gaussian", "probit"):
-            raise ValueError(f"`likelihood` of {type(self).__name__} must be 'gaussian', 'probit' or None; got {shown(self.likelihood)}.")
+            raise ValueError(
+                f"`likelihood` of {type(self).__name__} must be 'gaussian', 'probit' or "
+                f"None; got {shown(self.likelihood)}."
+            )
         noise = self.noise_variance
         if noise is not None and not (is_number(noise) and 0.0 < noise < np.inf):
-            raise ValueError(f"`noise_variance` of {type(self).__name__} must be a positive number, or None; got {shown(noise)}.")
+            raise ValueError(
+                f"`noise_variance` of {type(self).__name__} must be a positive number, or "
+                f"None; got {shown(noise)}."
+            )
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", None if y is None else np.asarray(y))
 
@@ -167,7 +206,8 @@ class Observation:
 # %% ../nbs/22_observations.ipynb #e2590fd5
 @dataclass(frozen=True, eq=False)
 class Value(Observation):
-    """Values f(x) at the rows of X (N, D), with targets y (N,). See `Observation` for the other arguments.
+    """Values f(x) at the rows of X (N, D), with targets y (N,). See `Observation` for the other
+    arguments.
 
     Examples
     --------
@@ -182,8 +222,8 @@ class Value(Observation):
 # %% ../nbs/22_observations.ipynb #0b5d0001
 @dataclass(frozen=True, eq=False)
 class Slope(Observation):
-    """Slopes ∂f/∂x_dim at the rows of X (N, D), with targets y (N,), units of y/x. See `Observation` for the other
-    arguments.
+    """Slopes ∂f/∂x_dim at the rows of X (N, D), with targets y (N,), units of y/x. See
+    `Observation` for the other arguments.
 
     Examples
     --------
@@ -201,7 +241,10 @@ class Slope(Observation):
     def __post_init__(self):
         super().__post_init__()
         if self.dim not in range(self.X.shape[1]):
-            raise ValueError(f"`dim` of {type(self).__name__} must be the number of a column of `X`, from 0 to {self.X.shape[1] - 1}; got {shown(self.dim)}.")
+            raise ValueError(
+                f"`dim` of {type(self).__name__} must be the number of a column of `X`, "
+                f"from 0 to {self.X.shape[1] - 1}; got {shown(self.dim)}."
+            )
 
     @property
     def vector(self) -> np.ndarray:
@@ -210,11 +253,12 @@ class Slope(Observation):
 # %% ../nbs/22_observations.ipynb #0b5d0002
 @dataclass(frozen=True, eq=False)
 class SlopeSign(Slope):
-    """Signs of slopes at the rows of X (N, D): f rises along the column `dim` if `sign` is 1, and falls if it is −1.
+    """Signs of slopes at the rows of X (N, D): f rises along the column `dim` if `sign` is 1, and
+    falls if it is −1.
 
-    The likelihood is Φ(sign · slope/scale). The smaller the `scale`, the fewer slopes have the wrong sign; it is a number
-    in units of the standardised y and x, or of y and x themselves where the estimator does not standardise. See
-    `Observation` for X.
+    The likelihood is Φ(sign · slope/scale). The smaller the `scale`, the fewer slopes have the
+    wrong sign; it is a number in units of the standardised y and x, or of y and x themselves where
+    the estimator does not standardise. See `Observation` for X.
 
     Examples
     --------
@@ -233,7 +277,10 @@ class SlopeSign(Slope):
     def __post_init__(self):
         super().__post_init__()
         if self.sign not in (-1, 1) or not 0.0 < self.scale < np.inf:
-            raise ValueError(f"SlopeSign needs a `sign` of 1 (f rises) or -1 (f falls) and a positive `scale`; got {shown((self.sign, self.scale))}.")
+            raise ValueError(
+                "SlopeSign needs a `sign` of 1 (f rises) or -1 (f falls) and a positive "
+                f"`scale`; got {shown((self.sign, self.scale))}."
+            )
         object.__setattr__(self, "y", np.full(len(self.X), float(self.sign)))
 
     @property
@@ -243,8 +290,9 @@ class SlopeSign(Slope):
 # %% ../nbs/22_observations.ipynb #0b5d0003
 @dataclass(frozen=True, eq=False)
 class Mean(Observation):
-    """Averages of f around the rows of X (N, D), with the Gaussian density of standard deviation `width`, (D,) or (N, D),
-    units of x, as the weight, and with targets y (N,). See `Observation` for the other arguments.
+    """Averages of f around the rows of X (N, D), with the Gaussian density of standard deviation
+    `width`, (D,) or (N, D), units of x, as the weight, and with targets y (N,). See `Observation`
+    for the other arguments.
 
     Examples
     --------
@@ -269,8 +317,9 @@ class Mean(Observation):
 # %% ../nbs/22_observations.ipynb #0b5d0004
 @dataclass(frozen=True, eq=False)
 class Difference(Observation):
-    """Differences f(x) − f(x2) for each row x of X (N, D) and x2 of X2 (N, D), with targets y (N,). With probit labels they
-    are preferences: 1 where x is preferred to x2. See `Observation` for the other arguments.
+    """Differences f(x) − f(x2) for each row x of X (N, D) and x2 of X2 (N, D), with targets y (N,).
+    With probit labels they are preferences: 1 where x is preferred to x2. See `Observation` for the
+    other arguments.
 
     Examples
     --------
@@ -289,7 +338,9 @@ class Difference(Observation):
         X2 = inputs_2d(self.X2, "X2")
         require_finite(X2, "X2")
         if X2.shape != self.X.shape:
-            raise ValueError(f"`X2` of Difference must have the shape of `X`, {self.X.shape}; got {X2.shape}.")
+            raise ValueError(
+                f"`X2` of Difference must have the shape of `X`, {self.X.shape}; got {X2.shape}."
+            )
         object.__setattr__(self, "X2", X2)
 
     @property

@@ -41,12 +41,15 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
 def inducing_inputs(model: Any) -> np.ndarray | None:
     """The inducing points (M, D) of a model in the units of its inputs, or None if it has none."""
     Z = getattr(getattr(model, "features_", None), "Z", None)
-    return None if Z is None else getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * Z
+    return (
+        None if Z is None else getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * Z
+    )
 
 # %% ../nbs/internals/plots.ipynb #e312ced3
 def posterior_curves(model: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The predictive mean and the standard deviations of y and of f, each (S,), at the inputs x, (S,) or (S, D). The last is None
-    if the model does not distinguish f from y: it has no `predict_f` with the same mean as `predict`, nor a `noise_variance_`.
+    """The predictive mean and the standard deviations of y and of f, each (S,), at the inputs x,
+    (S,) or (S, D). The last is None if the model does not distinguish f from y: it has no
+    `predict_f` with the same mean as `predict`, nor a `noise_variance_`.
     """
     x = x[:, None] if x.ndim == 1 else x
     with warnings.catch_warnings():
@@ -62,34 +65,55 @@ def posterior_curves(model: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     return mean, std, None
 
 # %% ../nbs/internals/plots.ipynb #02685c15
-def mark_points(ax: Axes, Z: np.ndarray, height: float, marker: str, color: str, label: str) -> None:
-    """Draw inducing inputs Z (M, 1) as a row of marks at a height from 0 (bottom of the axes) to 1 (top), or Z (M, 2) as points.
-    Those beyond the limits of the axes are counted in the label.
+def mark_points(
+    ax: Axes, Z: np.ndarray, height: float, marker: str, color: str, label: str
+) -> None:
+    """Draw inducing inputs Z (M, 1) as a row of marks at a height from 0 (bottom of the axes) to 1
+    (top), or Z (M, 2) as points. Those beyond the limits of the axes are counted in the label.
     """
     limits = np.transpose([ax.get_xlim(), ax.get_ylim()])[:, : Z.shape[1]]
     inside = Z[np.all((limits[0] <= Z) & (Z <= limits[1]), axis=1)]
     beyond = len(Z) - len(inside)
-    style = {"color": color, "ms": 7, "mew": 1.6, "label": label + (f" ({beyond} more beyond)" if beyond else "")}
-    style["path_effects"] = [withStroke(linewidth=3.5, foreground="white")]  # seen on dark colours too
+    style = {
+        "color": color,
+        "ms": 7,
+        "mew": 1.6,
+        "label": label + (f" ({beyond} more beyond)" if beyond else ""),
+    }
+    # seen on dark colours too
+    style["path_effects"] = [withStroke(linewidth=3.5, foreground="white")]
     if Z.shape[1] == 1:
-        ax.plot(inside[:, 0], np.full(len(inside), height), marker, **style, transform=ax.get_xaxis_transform())
+        ax.plot(
+            inside[:, 0],
+            np.full(len(inside), height),
+            marker,
+            **style,
+            transform=ax.get_xaxis_transform(),
+        )
     else:
         ax.plot(*inside.T, marker, **style)
 
 # %% ../nbs/internals/plots.ipynb #8c184c47
 def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
-    """Equally spaced values (D, n_grid) along each axis of X (N, D), from below the data to above them: by `margin` times their range,
-    or by `margin` if the range is 0.
+    """Equally spaced values (D, n_grid) along each axis of X (N, D), from below the data to above
+    them: by `margin` times their range, or by `margin` if the range is 0.
     """
     if not is_number(margin) or not 0.0 <= margin < np.inf:
         raise ValueError(f"`margin` must be a number, at least 0; got {shown(margin)}.")
     width = np.ptp(X, axis=0)
     reach = margin * np.where(width > 0.0, width, 1.0)
-    return np.linspace(X.min(axis=0) - reach, X.max(axis=0) + reach, require_whole(n_grid, "n_grid", 2)).T
+    return np.linspace(
+        X.min(axis=0) - reach, X.max(axis=0) + reach, require_whole(n_grid, "n_grid", 2)
+    ).T
 
 # %% ../nbs/internals/plots.ipynb #4bc33dfb
 def plot_posterior_1d(
-    model: Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = None, Z_start: ArrayLike | None = None, n_grid: int = 300,
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    ax: Axes | None = None,
+    Z_start: ArrayLike | None = None,
+    n_grid: int = 300,
     margin: float = 0.08,
 ) -> Axes:
     """Draw the posterior of a model with one input: its mean, 95 % bands of f and y, the data and
@@ -98,7 +122,8 @@ def plot_posterior_1d(
     Parameters
     ----------
     model : object
-        A trained model, see `posterior_curves`. Its inducing inputs are drawn if it has `features_.Z`.
+        A trained model, see `posterior_curves`. Its inducing inputs are drawn if it has
+        `features_.Z`.
     X, y : array_like, shape (N,) or (N, 1)
         Inputs and targets of the data.
     ax : Axes, optional
@@ -106,7 +131,8 @@ def plot_posterior_1d(
     Z_start : array_like, shape (M,) or (M, 1), optional
         Inducing inputs before training.
     n_grid, margin : int and float
-        Number of test inputs, and how far they extend beyond the data, as a fraction of their range.
+        Number of test inputs, and how far they extend beyond the data, as a fraction of their
+        range.
     """
     x, y = check_vectors(X=X, y=y)
     Z_start = None if Z_start is None else check_vectors(Z_start=Z_start)[0][:, None]
@@ -114,7 +140,15 @@ def plot_posterior_1d(
     mean, std_y, std_f = posterior_curves(model, grid)
     ax = axes_of(ax, (6.0, 3.2))
     for std, shade, what in ((std_y, 0.15, "y"), *[(std_f, 0.35, "f")] * (std_f is not None)):
-        ax.fill_between(grid, mean - BAND * std, mean + BAND * std, color=BLUE, alpha=shade, lw=0, label=f"95 % of {what}")
+        ax.fill_between(
+            grid,
+            mean - BAND * std,
+            mean + BAND * std,
+            color=BLUE,
+            alpha=shade,
+            lw=0,
+            label=f"95 % of {what}",
+        )
     ax.plot(x, y, ".", color="black", ms=4, alpha=0.6, label="data")
     ax.plot(grid, mean, color=BLUE, lw=1.8, label="mean")
     ax.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))
@@ -126,10 +160,14 @@ def plot_posterior_1d(
 
 # %% ../nbs/internals/plots.ipynb #20a47a4a
 def check_plane(X: ArrayLike) -> np.ndarray:
-    """X as an array (N, 2), for a plot with two inputs. ValueError unless it is finite and has a row."""
+    """X as an array (N, 2), for a plot with two inputs. ValueError unless it is finite and has a
+    row.
+    """
     X = as_floats(X, "X")
     if X.ndim != 2 or X.shape[1] != 2 or len(X) == 0:
-        raise ValueError(f"`X` must have two columns and at least one row, (N, 2); its shape is {X.shape}.")
+        raise ValueError(
+            f"`X` must have two columns and at least one row, (N, 2); its shape is {X.shape}."
+        )
     if not np.isfinite(X).all():
         raise ValueError("`X` holds NaN or infinity.")
     return X
@@ -141,14 +179,20 @@ def pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 # %% ../nbs/internals/plots.ipynb #17efe534
 def frame_plane(ax: Axes, a: np.ndarray, b: np.ndarray, model: Any) -> None:
-    """Name the axes, end them at the grid of a (A,) and b (B,), and mark the inducing points of a model."""
+    """Name the axes, end them at the grid of a (A,) and b (B,), and mark the inducing points of
+    a model.
+    """
     ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
     if (Z := inducing_inputs(model)) is not None:
         mark_points(ax, Z, 0.0, "x", "black", "inducing points")
 
 # %% ../nbs/internals/plots.ipynb #7843da03
-def fill_map(ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: str, label: str) -> Any:
-    """Fill the plane with colours for `values` (B·A,) at the points `pairs(a, b)`, add a colour bar, and return the contours."""
+def fill_map(
+    ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: str, label: str
+) -> Any:
+    """Fill the plane with colours for `values` (B·A,) at the points `pairs(a, b)`, add a colour
+    bar, and return the contours.
+    """
     grid = values.reshape(len(b), len(a))
     filled = ax.contourf(a, b, grid, 12, cmap=cmap)
     ax.figure.colorbar(filled, ax=ax, label=label)
@@ -156,7 +200,12 @@ def fill_map(ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: s
 
 # %% ../nbs/internals/plots.ipynb #23f85f4a
 def plot_posterior_2d(
-    model: Any, X: ArrayLike, y: ArrayLike, axes: Sequence[Axes] | None = None, n_grid: int = 60, margin: float = 0.08
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    axes: Sequence[Axes] | None = None,
+    n_grid: int = 60,
+    margin: float = 0.08,
 ) -> np.ndarray:
     """Draw the posterior of a model with two inputs as two maps: its mean, with the data in the
     same colours, and its standard deviation. Returns the two axes (2,).
@@ -164,17 +213,21 @@ def plot_posterior_2d(
     Parameters
     ----------
     model : object
-        A trained model, see `posterior_curves`. Its inducing inputs are drawn if it has `features_.Z`.
+        A trained model, see `posterior_curves`. Its inducing inputs are drawn if it has
+        `features_.Z`.
     X, y : array_like, shape (N, 2) and (N,)
         Inputs and targets of the data.
     axes : two Axes, optional
         Where to draw; new ones by default. Each gets a colour bar beside it.
     n_grid, margin : int and float
-        Number of grid points along each axis, and how far they extend beyond the data, as a fraction of their range.
+        Number of grid points along each axis, and how far they extend beyond the data, as a
+        fraction of their range.
     """
     X, y = check_plane(X), check_vectors(y=y)[0]
     if len(X) != len(y):
-        raise ValueError(f"`y` must hold one value for each of the {len(X)} rows of `X`; it holds {len(y)}.")
+        raise ValueError(
+            f"`y` must hold one value for each of the {len(X)} rows of `X`; it holds {len(y)}."
+        )
     a, b = grid_around(X, n_grid, margin)
     mean, std_y, std_f = posterior_curves(model, pairs(a, b))
     if axes is None:
@@ -196,7 +249,9 @@ def require_known(y: np.ndarray, known: list[Any]) -> None:
     """Raise a ValueError unless each label of y (N,) is in the list `known`."""
     unknown = [label for label in y.tolist() if label not in known]
     if unknown:
-        raise ValueError(f"`y` holds the label {unknown[0]!r}, which is not one of the classes {known}.")
+        raise ValueError(
+            f"`y` holds the label {unknown[0]!r}, which is not one of the classes {known}."
+        )
 
 # %% ../nbs/internals/plots.ipynb #f59c1330
 CLASS_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#F0E442")
@@ -206,8 +261,8 @@ LEVELS = np.linspace(0.5, 1.0, 6)  # of a probability, from white to the full co
 
 
 def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> None:
-    """Fill the plane with colours for the probabilities `proba` (G, G, C), where `proba[i, j]` belongs to the point (a[j], b[i]), and
-    draw the boundary between classes.
+    """Fill the plane with colours for the probabilities `proba` (G, G, C), where `proba[i, j]`
+    belongs to the point (a[j], b[i]), and draw the boundary between classes.
     """
     for c in range(proba.shape[2]):
         own, others = proba[:, :, c], np.delete(proba, c, axis=2).max(axis=2)
@@ -220,7 +275,12 @@ def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> 
 
 # %% ../nbs/internals/plots.ipynb #baa179c0
 def plot_classification_2d(
-    model: Any, X: ArrayLike, y: ArrayLike, ax: Axes | None = None, n_grid: int = 100, margin: float = 0.08
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    ax: Axes | None = None,
+    n_grid: int = 100,
+    margin: float = 0.08,
 ) -> Axes:
     """Draw a classifier with two inputs: the probabilities, the boundary between classes, the data
     and the inducing points. Returns the axes.
@@ -228,42 +288,56 @@ def plot_classification_2d(
     Parameters
     ----------
     model : object
-        A trained classifier with `predict_proba(X)` and `classes_`. Its inducing inputs are drawn if it has `features_.Z`.
+        A trained classifier with `predict_proba(X)` and `classes_`. Its inducing inputs are drawn
+        if it has `features_.Z`.
     X, y : array_like, shape (N, 2) and (N,)
         Inputs, and labels of any type, each one of `classes_`.
     ax : Axes, optional
         Where to draw; new axes by default.
     n_grid, margin : int and float
-        Number of grid points along each axis, and how far they extend beyond the data, as a fraction of their range.
+        Number of grid points along each axis, and how far they extend beyond the data, as a
+        fraction of their range.
     """
     X, y, classes = check_plane(X), np.asarray(y), np.asarray(model.classes_)
     if y.shape != X.shape[:1]:
-        raise ValueError(f"`y` must hold one label for each of the {len(X)} rows of `X`; its shape is {y.shape}.")
+        raise ValueError(
+            f"`y` must hold one label for each of the {len(X)} rows of `X`; its shape is {y.shape}."
+        )
     require_known(y, classes.tolist())
     a, b = grid_around(X, n_grid, margin)
     proba = np.asarray(model.predict_proba(pairs(a, b)))
     ax = axes_of(ax, (5.0, 4.0))
     shade_classes(ax, a, b, proba.reshape(n_grid, n_grid, -1))
     for c, label in enumerate(classes):
-        style = {"color": CLASS_COLORS[c % len(CLASS_COLORS)], "marker": MARKERS[c % len(MARKERS)], "mec": "black", "mew": 0.5}
+        style = {
+            "color": CLASS_COLORS[c % len(CLASS_COLORS)],
+            "marker": MARKERS[c % len(MARKERS)],
+            "mec": "black",
+            "mew": 0.5,
+        }
         ax.plot(*X[y == label].T, ls="", ms=4, **style, label=str(label))
     frame_plane(ax, a, b, model)
     return ax
 
 # %% ../nbs/internals/plots.ipynb #a4716a1c
-def check_predictions(y: ArrayLike, mean: ArrayLike, std: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Targets, predicted means and standard deviations as vectors (N,). ValueError unless they are finite, of the same length, and
-    the standard deviations are positive.
+def check_predictions(
+    y: ArrayLike, mean: ArrayLike, std: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Targets, predicted means and standard deviations as vectors (N,). ValueError unless they are
+    finite, of the same length, and the standard deviations are positive.
     """
     y, mean, std = check_vectors(y=y, mean=mean, std=std)
     if not np.all(std > 0.0):
-        raise ValueError(f"`std` must be positive (of y, noise included); its smallest value is {std.min():g}.")
+        raise ValueError(
+            f"`std` must be positive (of y, noise included); its smallest value is {std.min():g}."
+        )
     return y, mean, std
 
 # %% ../nbs/internals/plots.ipynb #37c9cdc6
 def draw_calibration(level: np.ndarray, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of targets whose `level` (N,) is at most p, as a function of p. The level |2u − 1| of a target is the probability
-    of the smallest central interval that contains it, and is uniform on [0, 1] if the model is right.
+    """Draw the fraction of targets whose `level` (N,) is at most p, as a function of p. The level
+    |2u − 1| of a target is the probability of the smallest central interval that contains it, and
+    is uniform on [0, 1] if the model is right.
     """
     n, level = len(level), np.sort(level)
     nominal = np.linspace(0.0, 1.0, 201)
@@ -283,13 +357,15 @@ def plot_calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | N
     """Draw the fraction of test targets inside the central interval of each probability, and
     return the axes.
 
-    The curve of an over-confident model runs below the diagonal, and that of an under-confident one above. At any single
-    probability, the curve of a right model lies in the grey band with probability 0.95, if the targets are independent.
+    The curve of an over-confident model runs below the diagonal, and that of an under-confident one
+    above. At any single probability, the curve of a right model lies in the grey band with
+    probability 0.95, if the targets are independent.
 
     Parameters
     ----------
     y, mean, std : array_like, shape (N,)
-        Test targets, and Gaussian predictions of them, noise included: `predict(X, return_std=True)`.
+        Test targets, and Gaussian predictions of them, noise included: `predict(X,
+        return_std=True)`.
     ax : Axes, optional
         Where to draw; new axes by default.
     """
@@ -304,7 +380,8 @@ def plot_residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | Non
     Parameters
     ----------
     y, mean, std : array_like, shape (N,)
-        Test targets, and Gaussian predictions of them, noise included: `predict(X, return_std=True)`.
+        Test targets, and Gaussian predictions of them, noise included: `predict(X,
+        return_std=True)`.
     ax : Axes, optional
         Where to draw; new axes by default.
     """
@@ -323,14 +400,18 @@ def plot_residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | Non
 
 # %% ../nbs/internals/plots.ipynb #33b0e3f4
 def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95 % interval (low, high) for a probability, from `hits` in `counts` trials (at least 1), each (B,)."""
+    """Wilson's 95 % interval (low, high) for a probability, from `hits` in `counts` trials (at
+    least 1), each (B,).
+    """
     ends = [binomtest(int(k), int(n)).proportion_ci(method="wilson") for k, n in zip(hits, counts)]
     return np.transpose(ends)
 
 # %% ../nbs/internals/plots.ipynb #9f0385c5
-def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: Any = None) -> tuple[np.ndarray, np.ndarray, str]:
-    """Predicted probabilities, whether each came true, and the name of the class: (N,) for one class and (N C,) for all classes pooled.
-    Arguments and errors are those of `plot_reliability`.
+def binary_cases(
+    y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: Any = None
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Predicted probabilities, whether each came true, and the name of the class: (N,) for one
+    class and (N C,) for all classes pooled. Arguments and errors are those of `plot_reliability`.
     """
     y, proba = np.asarray(y), as_floats(proba, "proba")
     known = np.asarray(classes).tolist()
@@ -340,9 +421,14 @@ def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: A
         raise ValueError(f"`y` must be a vector with at least one label; its shape is {y.shape}.")
     require_known(y, known)
     if proba.shape != (len(y), len(known)):
-        raise ValueError(f"`proba` must have shape {(len(y), len(known))}, a column for each class; its shape is {proba.shape}.")
+        raise ValueError(
+            f"`proba` must have shape {(len(y), len(known))}, a column for each class; "
+            f"its shape is {proba.shape}."
+        )
     if not (np.all(proba >= 0.0) and np.all(np.abs(proba.sum(axis=1) - 1.0) <= 1e-6)):
-        raise ValueError("`proba` must hold probabilities that are not negative; each row must sum to 1.")
+        raise ValueError(
+            "`proba` must hold probabilities that are not negative; each row must sum to 1."
+        )
     if positive is not None and positive not in known:
         raise ValueError(f"`positive` must be one of the classes {known}; got {positive!r}.")
     hit = y[:, None] == np.asarray(classes)
@@ -353,11 +439,14 @@ def binary_cases(y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: A
 
 # %% ../nbs/internals/plots.ipynb #5d4f5ea1
 def reliability_bins(p: np.ndarray, hit: np.ndarray, n_bins: int) -> np.ndarray:
-    """Midpoint, mean prediction, hits and count (B, 4) of each bin that is not empty, for probabilities p (K,) and whether they came
-    true. The bins have equal width on [0, 1]. A prediction on an edge belongs to the bin above, and 1 to the last bin.
+    """Midpoint, mean prediction, hits and count (B, 4) of each bin that is not empty, for
+    probabilities p (K,) and whether they came true. The bins have equal width on [0, 1]. A
+    prediction on an edge belongs to the bin above, and 1 to the last bin.
     """
     place = np.minimum((p * n_bins).astype(int), n_bins - 1)
-    counts, sums, hits = (np.bincount(place, weights, n_bins) for weights in (np.ones(len(p)), p, hit))
+    counts, sums, hits = (
+        np.bincount(place, weights, n_bins) for weights in (np.ones(len(p)), p, hit)
+    )
     kept = counts > 0
     middles = (np.arange(n_bins) + 0.5) / n_bins
     mean = sums[kept] / counts[kept]
@@ -365,7 +454,12 @@ def reliability_bins(p: np.ndarray, hit: np.ndarray, n_bins: int) -> np.ndarray:
 
 # %% ../nbs/internals/plots.ipynb #a6738849
 def plot_reliability(
-    y: ArrayLike, proba: ArrayLike, classes: ArrayLike, ax: Axes | None = None, n_bins: int = 10, positive: Any = None
+    y: ArrayLike,
+    proba: ArrayLike,
+    classes: ArrayLike,
+    ax: Axes | None = None,
+    n_bins: int = 10,
+    positive: Any = None,
 ) -> Axes:
     """Draw the observed frequency of a class against its predicted probability, with 95 % bars and
     the number of predictions in each bin below. Returns the axes.
@@ -391,7 +485,9 @@ def plot_reliability(
     ax = axes_of(ax, (4.2, 4.0))
     ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="black", lw=1.0, label="calibrated")
     bars = np.abs(np.stack([low, high]) - share)
-    ax.errorbar(mean, share, yerr=bars, fmt="o-", color=BLUE, ms=5, lw=1.3, capsize=3, label="model")
+    ax.errorbar(
+        mean, share, yerr=bars, fmt="o-", color=BLUE, ms=5, lw=1.3, capsize=3, label="model"
+    )
     for middle, count in zip(middles, counts):
         ax.text(middle, -0.08, f"{count:.0f}", ha="center", va="center", fontsize=7)
     ax.set(xlabel=f"probability of {name}", ylabel="fraction that came true")
@@ -403,7 +499,9 @@ TRACE_COLORS = (BLUE, RED, GREEN, ORANGE, "black")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 
 # %% ../nbs/internals/plots.ipynb #efe2dcc8
-def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | None = None, step: str = "iteration") -> Axes:
+def plot_energy_trace(
+    values: ArrayLike, ax: Axes | None = None, label: str | None = None, step: str = "iteration"
+) -> Axes:
     """Draw the approximate log marginal likelihood against the iteration, with its largest value
     marked, and return the axes.
 
@@ -415,15 +513,27 @@ def plot_energy_trace(values: ArrayLike, ax: Axes | None = None, label: str | No
     ax : Axes, optional
         Where to draw; new axes by default. Several traces may share axes.
     label, step : str
-        Name of this trace in a legend, and label of the horizontal axis: "iteration", or "sweep" for inference (`Fit.trace`).
+        Name of this trace in a legend, and label of the horizontal axis: "iteration", or "sweep"
+        for inference (`Fit.trace`).
     """
     values = as_floats(values, "values")
     if values.ndim != 1 or not np.isfinite(values).any():
-        raise ValueError(f"`values` must be a vector with at least one finite value; its shape is {values.shape}.")
+        raise ValueError(
+            "`values` must be a vector with at least one finite value; its shape is "
+            f"{values.shape}."
+        )
     ax = axes_of(ax, (5.0, 2.6))
     kept = np.where(np.isfinite(values), values, np.nan)
-    place, best = len(ax.lines) // 2 % len(DASHES), int(np.nanargmax(kept))  # two lines for each trace
-    ax.plot(np.arange(len(values)), kept, label=label, color=TRACE_COLORS[place], ls=DASHES[place], lw=1.5)
+    # two lines for each trace
+    place, best = len(ax.lines) // 2 % len(DASHES), int(np.nanargmax(kept))
+    ax.plot(
+        np.arange(len(values)),
+        kept,
+        label=label,
+        color=TRACE_COLORS[place],
+        ls=DASHES[place],
+        lw=1.5,
+    )
     ax.plot(best, values[best], "o", color=TRACE_COLORS[place], ms=6, mfc="none")
     ax.set(xlabel=step, ylabel="log marginal likelihood (nats)")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -21,9 +21,9 @@ class Prior:
     """The density of a trained parameter θ, or of each entry of an array of parameters.
 
     The fields of a subclass are finite numbers, or arrays that broadcast to the shape of the
-    parameter. `of_quantity` says whether they describe the positive quantity x = exp(θ) instead of θ,
-    and `positive` names those that must be positive. `log_density` returns log p(θ) of each entry of θ,
-    `slope` its derivative.
+    parameter. `of_quantity` says whether they describe the positive quantity x = exp(θ) instead of
+    θ, and `positive` names those that must be positive. `log_density` returns log p(θ) of each
+    entry of θ, `slope` its derivative.
     """
 
     of_quantity: ClassVar[bool] = True
@@ -37,7 +37,9 @@ class Prior:
             wrong = not np.all(np.isfinite(value)) or value.size == 0
             if wrong or (field.name in self.positive and np.any(value <= 0.0)):
                 kind = "positive and finite" if field.name in self.positive else "finite"
-                raise ValueError(f"`{field.name}` of {type(self).__name__} must be {kind}; got {shown(value)}.")
+                raise ValueError(
+                    f"`{field.name}` of {type(self).__name__} must be {kind}; got {shown(value)}."
+                )
             object.__setattr__(self, field.name, value if value.ndim else float(value))
 
     @property
@@ -63,7 +65,11 @@ class Normal(Prior):
     positive: ClassVar[tuple[str, ...]] = ("std",)
 
     def log_density(self, theta: ArrayLike) -> np.ndarray:
-        return -0.5 * ((theta - self.mean) / self.std) ** 2 - np.log(self.std) - 0.5 * np.log(2.0 * np.pi)
+        return (
+            -0.5 * ((theta - self.mean) / self.std) ** 2
+            - np.log(self.std)
+            - 0.5 * np.log(2.0 * np.pi)
+        )
 
     def slope(self, theta: ArrayLike) -> np.ndarray:
         return (self.mean - theta) / np.square(self.std)
@@ -110,7 +116,10 @@ class Uniform(Prior):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not np.all(np.less(self.low, self.high)):
-            raise ValueError(f"`low` of {type(self).__name__} must be below `high`; got {shown(self.low)} and {shown(self.high)}.")
+            raise ValueError(
+                f"`low` of {type(self).__name__} must be below `high`; got "
+                f"{shown(self.low)} and {shown(self.high)}."
+            )
 
     @property
     def limits(self) -> tuple[ArrayLike, ArrayLike]:
@@ -147,7 +156,9 @@ class LogUniform(Uniform):
 Priors = Mapping[str, Prior]
 
 
-def log_prior(priors: Priors, parameters: Mapping[str, np.ndarray]) -> tuple[float, dict[str, np.ndarray]]:
+def log_prior(
+    priors: Priors, parameters: Mapping[str, np.ndarray]
+) -> tuple[float, dict[str, np.ndarray]]:
     """The sum of the log densities of all parameters that have a prior, in nats, and its
     gradient as a dictionary with the keys of `parameters`.
     """
@@ -165,27 +176,47 @@ def limits_of(priors: Priors, parameters: Mapping[str, np.ndarray]) -> np.ndarra
     parts = [np.zeros((2, 0))]
     for name, value in parameters.items():
         low, high = priors[name].limits if name in priors else (-np.inf, np.inf)
-        parts.append(np.stack([np.broadcast_to(low, np.shape(value)).ravel(), np.broadcast_to(high, np.shape(value)).ravel()]))
+        parts.append(
+            np.stack(
+                [
+                    np.broadcast_to(low, np.shape(value)).ravel(),
+                    np.broadcast_to(high, np.shape(value)).ravel(),
+                ]
+            )
+        )
     return np.concatenate(parts, axis=1)
 
 # %% ../nbs/16b_priors.ipynb #b41f0a27
 def check_priors(priors: Priors, parameters: Mapping[str, np.ndarray]) -> None:
-    """Raise a ValueError unless each name is that of a parameter and its prior fits this parameter."""
+    """Raise a ValueError unless each name is that of a parameter and its prior fits this
+    parameter.
+    """
     for name, prior in priors.items():
         if not isinstance(prior, Prior):
-            raise ValueError(f"`priors` must hold priors, such as Normal(0.0, 1.0); got {shown(prior)} for {name!r}.")
+            raise ValueError(
+                f"`priors` must hold priors, such as Normal(0.0, 1.0); got {shown(prior)} "
+                f"for {name!r}."
+            )
         if name not in parameters:
-            raise ValueError(f"`priors` must have names of parameters of the model ({', '.join(parameters)}); got {name!r}.")
+            raise ValueError(
+                "`priors` must have names of parameters of the model "
+                f"({', '.join(parameters)}); got {name!r}."
+            )
         if prior.of_quantity and not name.rpartition(".")[2].startswith("log_"):
             raise ValueError(
-                f"`priors`: {type(prior).__name__} describes a positive quantity, and {name!r} is not trained as the logarithm of one: give a Normal or a Uniform."
+                f"`priors`: {type(prior).__name__} describes a positive quantity, and "
+                f"{name!r} is not trained as the logarithm of one: give a Normal or a "
+                "Uniform."
             )
         shape = np.shape(parameters[name])
         for field in fields(prior):
             own = np.shape(getattr(prior, field.name))
-            if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], shape[::-1])):
+            if len(own) > len(shape) or any(
+                n not in (1, m) for n, m in zip(own[::-1], shape[::-1])
+            ):
                 raise ValueError(
-                    f"`priors`: `{field.name}` of the prior of {name!r} has shape {own}, which does not fit the shape {shape} of the parameter."
+                    f"`priors`: `{field.name}` of the prior of {name!r} has shape {own}, "
+                    f"which does not fit the shape {shape} of the parameter."
                 )
 
 # %% ../nbs/16b_priors.ipynb #c5316b74

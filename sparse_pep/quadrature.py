@@ -22,15 +22,22 @@ def column(log_density: Callable[..., Any], rows: np.ndarray, f: np.ndarray) -> 
     return ell[:, 0], slope[:, 0], curvature[:, 0]
 
 # %% ../nbs/07_quadrature.ipynb #628aa05e
-def find_modes(log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarray, power: np.ndarray, within: Sequence[Any] = ()) -> np.ndarray:
-    """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there; if the
-    likelihood is not log-concave, one of the modes. The search starts at the cavity mean, or within
-    a bracket: another start and the two ends, each (N,).
+def find_modes(
+    log_density: Callable[..., Any],
+    mean: np.ndarray,
+    var: np.ndarray,
+    power: np.ndarray,
+    within: Sequence[Any] = (),
+) -> np.ndarray:
+    """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there;
+    if the likelihood is not log-concave, one of the modes. The search starts at the cavity mean, or
+    within a bracket: another start and the two ends, each (N,).
     """
     if not len(within):
         rows = np.arange(len(mean))
         step = power * var * column(log_density, rows, mean)[1]
-        for _ in range(100):  # until the tilted density rises towards the inside at both ends of the bracket
+        # until the tilted density rises towards the inside at both ends of the bracket
+        for _ in range(100):
             slope = column(log_density, rows, mean[rows] + step[rows])[1]
             rows = rows[(power[rows] * slope - step[rows] / var[rows]) * step[rows] > 0.0]
             if not len(rows):
@@ -54,7 +61,10 @@ def find_modes(log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarra
         mode[rows] = np.where(near, f, new)
         cut = rows[~(near | good)]  # halve the bracket, or its orders of magnitude
         spread = np.sqrt(var[cut])
-        left, right = np.arcsinh((low[cut] - mean[cut]) / spread), np.arcsinh((high[cut] - mean[cut]) / spread)
+        left, right = (
+            np.arcsinh((low[cut] - mean[cut]) / spread),
+            np.arcsinh((high[cut] - mean[cut]) / spread),
+        )
         mode[cut] = mean[cut] + spread * np.sinh(0.5 * (left + right))
         rows = rows[~near]
     return mode
@@ -64,14 +74,16 @@ def find_modes(log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarra
 class TiltedDensities:
     """N densities proportional to N(f; mean, var) p(y|f)^power, and where each has its mass."""
 
-    log_density: Callable[..., Any]  # log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″, further functions, each (n, K)
+    # log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″, further functions, each (n, K)
+    log_density: Callable[..., Any]
     mean: np.ndarray  # (N,), as all that follow: of the cavity of f
     var: np.ndarray
     power: np.ndarray
     width: float  # 3γ: nodes within this length of the centre are almost equally spaced in f
     bend: np.ndarray  # centre of the nodes in a wide cavity
     mode: np.ndarray
-    top: np.ndarray  # ψ at the mode: the log of N(f; mean, var) p^power without the Gaussian's constant
+    # ψ at the mode: the log of N(f; mean, var) p^power without the Gaussian's constant
+    top: np.ndarray
     slope: np.ndarray  # ℓ′ at the mode
     curvature: np.ndarray  # |ℓ″| at the mode
     spread: np.ndarray  # standard deviation of the Gaussian with the same curvature at the mode
@@ -83,10 +95,16 @@ ON_THE_WAY = np.linspace(0.0, 1.0, 48)
 
 
 def higher_modes(
-    log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarray, power: np.ndarray, width: float, mode: np.ndarray, peak: np.ndarray
+    log_density: Callable[..., Any],
+    mean: np.ndarray,
+    var: np.ndarray,
+    power: np.ndarray,
+    width: float,
+    mode: np.ndarray,
+    peak: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The higher (N,) of `mode` and of the first mode on the way from a far `peak` of ℓ to the cavity
-    mean, and the distance (N,) between the two.
+    """The higher (N,) of `mode` and of the first mode on the way from a far `peak` of ℓ to the
+    cavity mean, and the distance (N,) between the two.
     """
     far = (np.abs(peak - mean) > FAR_PEAK * np.sqrt(var)) & (power > 0.0)
     rows, best, apart = np.flatnonzero(far), mode.copy(), np.zeros(len(mode))
@@ -95,21 +113,35 @@ def higher_modes(
     mean, var, power, peak = mean[rows], var[rows], power[rows], peak[rows]
 
     def psi(f: np.ndarray) -> np.ndarray:
-        return power[:, None] * log_density(rows, f)[0] - 0.5 * (f - mean[:, None]) ** 2 / var[:, None]
+        return (
+            power[:, None] * log_density(rows, f)[0] - 0.5 * (f - mean[:, None]) ** 2 / var[:, None]
+        )
 
     gap = (mean - peak)[:, None]
-    f = mean[:, None] - gap + np.sign(gap) * width * np.expm1(np.log1p(np.abs(gap) / width) * ON_THE_WAY)
+    f = (
+        mean[:, None]
+        - gap
+        + np.sign(gap) * width * np.expm1(np.log1p(np.abs(gap) / width) * ON_THE_WAY)
+    )
     k = np.argmax(np.diff(psi(f), append=-np.inf) < 0.0, axis=1)
     within = [f[np.arange(len(rows)), np.clip(k + d, 0, f.shape[1] - 1)] for d in (0, -1, 1)]
     other = find_modes(lambda n, at: log_density(rows[n], at), mean, var, power, within)
     first, second = psi(np.column_stack([mode[rows], other])).T
-    best[rows], apart[rows] = np.where(second > first, other, mode[rows]), np.abs(other - mode[rows])
+    best[rows], apart[rows] = (
+        np.where(second > first, other, mode[rows]),
+        np.abs(other - mode[rows]),
+    )
     return best, apart
 
 # %% ../nbs/07_quadrature.ipynb #e2b7dc0a
 def locate(
-    log_density: Callable[..., Any], mean: np.ndarray, var: np.ndarray, power: np.ndarray, width: float,
-    bend: float | np.ndarray = np.nan, peak: np.ndarray | None = None,
+    log_density: Callable[..., Any],
+    mean: np.ndarray,
+    var: np.ndarray,
+    power: np.ndarray,
+    width: float,
+    bend: float | np.ndarray = np.nan,
+    peak: np.ndarray | None = None,
 ) -> TiltedDensities:
     """Tilted densities with the mode of each. The arguments are those of `TiltedDensities`; where
     `bend` is not finite, the mode takes its place. `peak` is that of `tilted_moments`.
@@ -121,7 +153,20 @@ def locate(
     top = power * ell - 0.5 * (mode - mean) ** 2 / var
     spread = 1.0 / np.sqrt(1.0 / var + power * np.maximum(-curvature, 0.0))
     bend = np.where(np.isfinite(bend), bend, mode)
-    return TiltedDensities(log_density, mean, var, power, width, bend, mode, top, slope, np.abs(curvature), spread, apart)
+    return TiltedDensities(
+        log_density,
+        mean,
+        var,
+        power,
+        width,
+        bend,
+        mode,
+        top,
+        slope,
+        np.abs(curvature),
+        spread,
+        apart,
+    )
 
 # %% ../nbs/07_quadrature.ipynb #51a6589b
 TOLERANCE = 1e-9
@@ -131,7 +176,8 @@ class Accuracy(NamedTuple):
     """The accuracy that is required of z, d1 and d2."""
 
     relative: float = TOLERANCE  # the largest estimated relative error that is accepted
-    floor: float = 0.0  # smaller values, in the units of the cavity (z, d1 √s, d2 s), have errors relative to it
+    # smaller values, in the units of the cavity (z, d1 √s, d2 s), have errors relative to it
+    floor: float = 0.0
 
 # %% ../nbs/07_quadrature.ipynb #7d548540
 STRICT = Accuracy()
@@ -140,9 +186,11 @@ STRICT = Accuracy()
 FALL = 34.0  # in nats
 
 
-def find_reach(at: TiltedDensities, sign: int, log_concave: bool, floor: float = 0.0, share: float = 1.0) -> np.ndarray:
-    """Distance (N,) from the mode to the end of the nodes, to the right (sign 1) or the left (−1). `share`
-    is the number of digits required, as a share of those of `STRICT`.
+def find_reach(
+    at: TiltedDensities, sign: int, log_concave: bool, floor: float = 0.0, share: float = 1.0
+) -> np.ndarray:
+    """Distance (N,) from the mode to the end of the nodes, to the right (sign 1) or the left (−1).
+    `share` is the number of digits required, as a share of those of `STRICT`.
     """
     least = FALL * share
     reach = np.sqrt(2.0 * least * at.var)
@@ -172,7 +220,9 @@ def find_reach(at: TiltedDensities, sign: int, log_concave: bool, floor: float =
 MASS, X, XX, SLOPE, SLOPE2, CURVATURE, PLAIN = range(7)  # the rows of an array of sums
 
 
-def integrands(at: TiltedDensities, rows: np.ndarray, x: np.ndarray, measure: float | np.ndarray = 1.0) -> np.ndarray:
+def integrands(
+    at: TiltedDensities, rows: np.ndarray, x: np.ndarray, measure: float | np.ndarray = 1.0
+) -> np.ndarray:
     """The seven integrands and the E further ones, (7 + E, n, K), at `mode` + x (n, K), multiplied
     by `measure` (n, K).
     """
@@ -199,8 +249,9 @@ SMALL = 0.01  # z comes from R if −αz is smaller than this
 
 
 def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple[Any, ...]:
-    """z, d1 and d2 of the data points `rows`, each (n,), from their sums (7 + E, n), and two arrays of bool (n,):
-    whether z comes from R (Equation 7.7 of the site), and d1 and d2 from the moments of f (Equation 7.8 of the site).
+    """z, d1 and d2 of the data points `rows`, each (n,), from their sums (7 + E, n), and two arrays
+    of bool (n,): whether z comes from R (Equation 7.7 of the site), and d1 and d2 from the moments
+    of f (Equation 7.8 of the site).
     """
     x, xx, slope, slope2, bend = sums[X : CURVATURE + 1] / sums[MASS]
     power, var = at.power[rows], at.var[rows]
@@ -217,12 +268,18 @@ def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple[An
 
 # %% ../nbs/07_quadrature.ipynb #b9d9665c
 def trapezoid(
-    at: TiltedDensities, rows: np.ndarray, centre: np.ndarray, left: np.ndarray, right: np.ndarray, size: int
+    at: TiltedDensities,
+    rows: np.ndarray,
+    centre: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    size: int,
 ) -> np.ndarray:
     """Sums of the integrands over all, every second and every third node, and the larger of their
     absolute values at the two ends: (4, 7 + E, n).
 
-    The nodes make `size` steps from ξ = −left to ξ = right. `centre` is f₀ minus the mode. Equation 7.5 of the site.
+    The nodes make `size` steps from ξ = −left to ξ = right. `centre` is f₀ minus the mode. Equation
+    7.5 of the site.
     """
     step, node = (left + right) / size, np.arange(size + 1)
     grow = np.exp(step[:, None] * node - left[:, None])  # e^ξ
@@ -236,7 +293,9 @@ def trapezoid(
     return out
 
 # %% ../nbs/07_quadrature.ipynb #6aefe51d
-def estimated_error(at: TiltedDensities, rows: np.ndarray, found: np.ndarray, floor: float = 0.0) -> np.ndarray:
+def estimated_error(
+    at: TiltedDensities, rows: np.ndarray, found: np.ndarray, floor: float = 0.0
+) -> np.ndarray:
     """Estimated relative error (n,), the largest of those of z, d1 and d2, from the result of
     `trapezoid`; `floor` is that of `Accuracy`. Equation 7.10 of the site.
     """
@@ -266,8 +325,12 @@ WIDEST = 10.0  # a range longer than this, in units of `width`, is centred on th
 BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
 
 
-def few_nodes(at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT) -> tuple[np.ndarray, np.ndarray]:
-    """Sums (7 + E, N) and their estimated relative error (N,), infinite where 288 steps are too few from the start."""
+def few_nodes(
+    at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums (7 + E, N) and their estimated relative error (N,), infinite where 288 steps are too
+    few from the start.
+    """
     share = min(1.0, float(np.log(accuracy.relative) / np.log(TOLERANCE)))
     back = find_reach(at, -1, log_concave, accuracy.floor, share)
     ahead = find_reach(at, 1, log_concave, accuracy.floor, share)
@@ -302,8 +365,12 @@ PANELS, HALVINGS = 16, 20
 TINY = 1e-280  # integrals below this count as 0
 
 
-def panel_sums(at: TiltedDensities, rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Integrals (7 + E, P) over P panels from `start` to `end` in ξ, for data points `rows` (P,)."""
+def panel_sums(
+    at: TiltedDensities, rows: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> np.ndarray:
+    """Integrals (7 + E, P) over P panels from `start` to `end` in ξ, for data points `rows`
+    (P,).
+    """
     out = []
     for part in np.array_split(np.arange(len(rows)), -(-len(rows) * len(NODES) // BLOCK)):
         half = 0.5 * (end[part] - start[part])[:, None]
@@ -321,7 +388,9 @@ def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None
         row += np.bincount(owner, value, len(row))
 
 # %% ../nbs/07_quadrature.ipynb #ab24732d
-def many_nodes(at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT) -> tuple[np.ndarray, np.ndarray]:
+def many_nodes(
+    at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT
+) -> tuple[np.ndarray, np.ndarray]:
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
     their estimated relative error (n,).
     """
@@ -335,15 +404,20 @@ def many_nodes(at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRIC
     slope = np.maximum(np.abs(at.slope[rows]), floor / np.sqrt(var))
     for turn in range(HALVINGS):
         middle = 0.5 * (start + end)
-        first, second = panel_sums(at, rows[owner], start, middle), panel_sums(at, rows[owner], middle, end)
+        first, second = (
+            panel_sums(at, rows[owner], start, middle),
+            panel_sums(at, rows[owner], middle, end),
+        )
         both, gap = first + second, np.abs(first + second - whole)
         scale = size.copy()
-        add_panels(scale, owner, np.abs(both))  # the following lines raise it to the size of what it is added to
+        # the following lines raise it to the size of what it is added to
+        add_panels(scale, owner, np.abs(both))
         scale[SLOPE] = np.maximum(scale[SLOPE], slope * scale[MASS])
         scale[CURVATURE] = np.maximum(scale[CURVATURE], floor * scale[MASS] / var)
         scale[SLOPE2] = np.maximum(scale[SLOPE2], scale[CURVATURE])
         scale[PLAIN] = np.maximum(scale[PLAIN], floor)
-        allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, owner] + TINY  # more at each turn, because of rounding
+        # more at each turn, because of rounding
+        allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, owner] + TINY
         open_ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
         for to, value in ((total, both), (size, np.abs(both)), (error, gap)):
             add_panels(to, owner[~open_], value[:, ~open_])
@@ -362,7 +436,9 @@ def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple[Any, ...]:
     """z, d1 and d2, each (n,), and the tilted means (E, n) of the further functions, for the data
     points `rows`, by Laplace's method. Equation 7.11 of the site.
     """
-    _, slope, curvature, *more = (value[:, 0] for value in at.log_density(rows, at.mode[rows][:, None]))
+    _, slope, curvature, *more = (
+        value[:, 0] for value in at.log_density(rows, at.mode[rows][:, None])
+    )
     power, var, bend = at.power[rows], at.var[rows], np.minimum(curvature, 0.0)
     shrunk = power * var * bend
     ell = (at.top + 0.5 * (at.mode - at.mean) ** 2 / at.var)[rows]
@@ -372,8 +448,8 @@ def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple[Any, ...]:
 
 # %% ../nbs/07_quadrature.ipynb #6a0c1d62
 class Tilted(NamedTuple):
-    """The results of N tilted densities that the projection step needs: z and its first two derivatives
-    in the cavity mean.
+    """The results of N tilted densities that the projection step needs: z and its first two
+    derivatives in the cavity mean.
     """
 
     log_z: np.ndarray  # (N,), as d1, d2 and error
@@ -384,18 +460,25 @@ class Tilted(NamedTuple):
 
 # %% ../nbs/07_quadrature.ipynb #57548257
 def tilted_moments(
-    log_density: Callable[..., Any], cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray, width: float = 1.0,
-    bend: float | np.ndarray = np.nan, log_concave: bool = True, accuracy: Accuracy = STRICT,
+    log_density: Callable[..., Any],
+    cavity_mean: np.ndarray,
+    cavity_var: np.ndarray,
+    power: float | np.ndarray,
+    width: float = 1.0,
+    bend: float | np.ndarray = np.nan,
+    log_concave: bool = True,
+    accuracy: Accuracy = STRICT,
     peak: np.ndarray | None = None,
 ) -> Tilted:
     """z, d1 and d2 of N tilted densities by quadrature, with an estimate of the error.
 
-    log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″ and further functions, each (n, K) and finite; cavity of fₙ and power
-    (N,). ℓ bends over a length `width`, at `bend` (N,) if the mode may be far from there, otherwise NaN. If ℓ″ ≤ 0
-    everywhere (`log_concave`), a search finds the range of the nodes. `peak` (N,) is the maximum of ℓ, or a value
-    beyond it as seen from the cavity mean, for likelihoods that can give two modes far apart. Cost: about 70
-    evaluations of `log_density` for a data point of the notebook's examples, some hundreds for the few that need
-    panels. Bui, Yan and Turner (2017), the projection of section 3.4, over α.
+    log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″ and further functions, each (n, K) and finite;
+    cavity of fₙ and power (N,). ℓ bends over a length `width`, at `bend` (N,) if the mode may be
+    far from there, otherwise NaN. If ℓ″ ≤ 0 everywhere (`log_concave`), a search finds the range of
+    the nodes. `peak` (N,) is the maximum of ℓ, or a value beyond it as seen from the cavity mean,
+    for likelihoods that can give two modes far apart. Cost: about 70 evaluations of `log_density`
+    for a data point of the notebook's examples, some hundreds for the few that need panels. Bui,
+    Yan and Turner (2017), the projection of section 3.4, over α.
     """
     power = np.broadcast_to(np.asarray(power, dtype=float), cavity_mean.shape)
     with np.errstate(all="ignore"):  # overflow and underflow occur only far from the mass
@@ -417,15 +500,22 @@ def tilted_moments(
 # %% ../nbs/07_quadrature.ipynb #d06913d1
 SIDE, ORDER = 2.0, 12  # of a tile: its side, and the number of nodes along it
 ROOTS = np.cos(np.pi * (np.arange(ORDER) + 0.5) / ORDER)
-TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)  # extrema of the polynomial with these roots
+# extrema of the polynomial with these roots
+TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)
 
 
 @lru_cache(maxsize=4096)
-def tile(function: Callable[..., Any], about: tuple[Any, ...], floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
-    """The coefficients (C, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and their largest error, relative
-    to the value or to `floor`. function(*about, β₁, β₂) returns values and units in which to measure them, both (C, P).
+def tile(
+    function: Callable[..., Any], about: tuple[Any, ...], floor: float, i: int, j: int
+) -> tuple[np.ndarray, float]:
+    """The coefficients (C, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and
+    their largest error, relative to the value or to `floor`. function(*about, β₁, β₂) returns
+    values and units in which to measure them, both (C, P).
     """
-    roots, tests = np.meshgrid(ROOTS, ROOTS, indexing="ij"), np.meshgrid(TESTS, TESTS, indexing="ij")
+    roots, tests = (
+        np.meshgrid(ROOTS, ROOTS, indexing="ij"),
+        np.meshgrid(TESTS, TESTS, indexing="ij"),
+    )
     places = np.hstack([np.reshape(roots, (2, -1)), np.reshape(tests, (2, -1))])
     values, units = function(*about, *(0.5 * SIDE * (places + 1.0) + SIDE * np.array([[i], [j]])))
     at_roots, at_tests = np.split(values, [ORDER**2], axis=1)
@@ -439,64 +529,110 @@ def tile(function: Callable[..., Any], about: tuple[Any, ...], floor: float, i: 
 
 # %% ../nbs/07_quadrature.ipynb #5d1f0a32
 def interpolated(
-    function: Callable[..., Any], about: tuple[Any, ...], places: np.ndarray, n_values: int, accuracy: Accuracy, least: int = 1
+    function: Callable[..., Any],
+    about: tuple[Any, ...],
+    places: np.ndarray,
+    n_values: int,
+    accuracy: Accuracy,
+    least: int = 1,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """C functions of `tile` at places (2, N), and errors (N,), infinite where a tile is inaccurate or has fewer than `least`."""
+    """C functions of `tile` at places (2, N), and errors (N,), infinite where a tile is
+    inaccurate or has fewer than `least`.
+    """
     corner = np.floor(places / SIDE)
     found, error = np.zeros((n_values, places.shape[1])), np.full(places.shape[1], np.inf)
-    tiles, member, count = np.unique(corner[0] + 1j * corner[1], return_inverse=True, return_counts=True)
+    tiles, member, count = np.unique(
+        corner[0] + 1j * corner[1], return_inverse=True, return_counts=True
+    )
     for number in np.flatnonzero(count >= least):
-        coefficients, worst = tile(function, about, accuracy.floor, int(tiles[number].real), int(tiles[number].imag))
+        coefficients, worst = tile(
+            function, about, accuracy.floor, int(tiles[number].real), int(tiles[number].imag)
+        )
         if worst <= accuracy.relative:
             rows = np.flatnonzero(member == number)
             first, second = 2.0 * (places / SIDE - corner)[:, rows] - 1.0
             along = coefficients @ np.vander(first, ORDER, increasing=True).T
-            found[:, rows] = np.einsum("ckn,nk->cn", along, np.vander(second, ORDER, increasing=True))
+            found[:, rows] = np.einsum(
+                "ckn,nk->cn", along, np.vander(second, ORDER, increasing=True)
+            )
             error[rows] = worst
     return found, error
 
 # %% ../nbs/07_quadrature.ipynb #17848ddc
-def moments_at(likelihood: Any, power: float, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """z, d1 √(γ² + s) and d2 (γ² + s) for the target 1 at places (P,), Equation 7.12 of the site, and the units of `Accuracy`, both (3, P)."""
+def moments_at(
+    likelihood: Any, power: float, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """z, d1 √(γ² + s) and d2 (γ² + s) for the target 1 at places (P,), Equation 7.12 of the
+    site, and the units of `Accuracy`, both (3, P).
+    """
     total = likelihood.width**2 * np.exp(second)
     var, root = total - likelihood.width**2, np.sqrt(total)
     found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
-    return np.stack([found.log_z, found.d1 * root, found.d2 * total]), np.power(var / total, [[0.0], [0.5], [1.0]])
+    return np.stack([found.log_z, found.d1 * root, found.d2 * total]), np.power(
+        var / total, [[0.0], [0.5], [1.0]]
+    )
 
 
 # %% ../nbs/09c_intervals.ipynb #1a7e0104
 from scipy.special import expit, ndtri
 
 # %% ../nbs/09c_intervals.ipynb #1a7e0004
-# standard deviations to both sides; and, for needed steps from … up to …, how many are taken after how many halvings
-REACH, GRIDS = 7.0, ((0, 20, 20, 0), (20, 35, 35, 0), (35, 70, 70, 0), (70, 2e3, 130, 14), (2e3, np.inf, 300, 50))
+# standard deviations to both sides; and, for needed steps from … up to …, how many are taken after
+# how many halvings
+REACH, GRIDS = (
+    7.0,
+    ((0, 20, 20, 0), (20, 35, 35, 0), (35, 70, 70, 0), (70, 2e3, 130, 14), (2e3, np.inf, 300, 50)),
+)
 
 
-def steep_places(function: Callable, rows: np.ndarray, mean: np.ndarray, std: np.ndarray, width: np.ndarray, steps: int, halvings: int) -> tuple:
-    """f and their weights, both (n, T), for rows with mean, std and width (n, 1); Equation 9c.3 of the site."""
+def steep_places(
+    function: Callable,
+    rows: np.ndarray,
+    mean: np.ndarray,
+    std: np.ndarray,
+    width: np.ndarray,
+    steps: int,
+    halvings: int,
+) -> tuple:
+    """f and their weights, both (n, T), for rows with mean, std and width (n, 1); Equation 9c.3
+    of the site.
+    """
     low, high = mean - REACH * std, mean + REACH * std
     first, last = function(rows, low), function(rows, high)
     for _ in range(halvings):
         middle = 0.5 * (low + high)
         before = (2.0 * function(rows, middle) - first - last) * (last - first) < 0.0
         low, high = np.where(before, middle, low), np.where(before, high, middle)
-    u = np.linspace(*np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width).T, steps, axis=1)
+    u = np.linspace(
+        *np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width).T, steps, axis=1
+    )
     f = middle + width * np.sinh(u)
     return f, np.cosh(u) * np.exp(-0.5 * ((f - mean) / std) ** 2)
 
 
-def gaussian_average(function: Callable, mean: np.ndarray, var: np.ndarray, width: float | np.ndarray) -> np.ndarray:
-    """E[g(f)] (S,) for f ~ N(mean, var), each (S,). function(rows, f) returns g (n, T) for the values f (n, T) of these rows, and
-    g rises or falls over the length `width`, () or (S,), of f. Cost 21 to 71 values for each row, up to 352 where the width is small.
+def gaussian_average(
+    function: Callable, mean: np.ndarray, var: np.ndarray, width: float | np.ndarray
+) -> np.ndarray:
+    """E[g(f)] (S,) for f ~ N(mean, var), each (S,). function(rows, f) returns g (n, T) for the
+    values f (n, T) of these rows, and g rises or falls over the length `width`, () or (S,), of f.
+    Cost 21 to 71 values for each row, up to 352 where the width is small.
     """
     mean, std, out = mean[:, None], np.sqrt(var)[:, None], np.empty(len(mean))
     width = np.maximum(np.reshape(width, (-1, 1)), 1e-12 * std)
-    needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / width) ** 2))  # steps, by Equation 9c.2 of the site
+    # steps, by Equation 9c.2 of the site
+    needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / width) ** 2))
     for least, most, steps, halvings in GRIDS:
-        alike, x = np.flatnonzero((least < needed) & (needed <= most)), np.linspace(-REACH, REACH, steps + 1)
+        alike, x = (
+            np.flatnonzero((least < needed) & (needed <= most)),
+            np.linspace(-REACH, REACH, steps + 1),
+        )
         for rows in (alike[k : k + 1000] for k in range(0, len(alike), 1000)):
             m, s = mean[rows], std[rows]
-            f, weight = steep_places(function, rows, m, s, width[rows], steps, halvings) if halvings else (m + s * x, np.exp(-0.5 * x**2))
+            f, weight = (
+                steep_places(function, rows, m, s, width[rows], steps, halvings)
+                if halvings
+                else (m + s * x, np.exp(-0.5 * x**2))
+            )
             out[rows] = np.sum(function(rows, f) * weight, axis=1) / np.sum(weight, axis=-1)
     return out
 
@@ -504,7 +640,9 @@ def gaussian_average(function: Callable, mean: np.ndarray, var: np.ndarray, widt
 def to_line(y: np.ndarray, support: tuple[float, float]) -> np.ndarray:
     """t (S,) on the whole line for y (S,) in the open interval `support`."""
     low, high = support
-    return y if np.isinf(low) else np.log(y - low) - (np.log(high - y) if np.isfinite(high) else 0.0)
+    return (
+        y if np.isinf(low) else np.log(y - low) - (np.log(high - y) if np.isfinite(high) else 0.0)
+    )
 
 
 def from_line(t: np.ndarray, support: tuple[float, float]) -> np.ndarray:
@@ -517,10 +655,15 @@ MOST_STEPS, SCORE_TOL = 60, 1e-6  # the tolerance is that of z, before the last 
 
 
 def inverse_cdf(
-    cdf: Callable[[np.ndarray, np.ndarray], np.ndarray], q: float, mean: np.ndarray, var: np.ndarray, support: tuple[float, float]
+    cdf: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    q: float,
+    mean: np.ndarray,
+    var: np.ndarray,
+    support: tuple[float, float],
 ) -> np.ndarray:
-    """The y (S,) in the interval `support` with F(y) = q, where cdf(rows, y) returns the increasing F (n,) of these rows. `mean`
-    and `var` (S,) are those of y, from which the search starts; they may be infinite.
+    """The y (S,) in the interval `support` with F(y) = q, where cdf(rows, y) returns the increasing
+    F (n,) of these rows. `mean` and `var` (S,) are those of y, from which the search starts; they
+    may be infinite.
     """
     (low, high), score = support, ndtri(q)
     with np.errstate(all="ignore"):  # starting values without a meaning are replaced
@@ -529,20 +672,36 @@ def inverse_cdf(
             slope = 1.0 / (mean - low) + (1.0 / (high - mean) if np.isfinite(high) else 0.0)
             scale = np.sqrt(np.log1p((scale * slope) ** 2))
     scale = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0)
-    t, slope, rows = np.where(np.isfinite(t), t, 0.0) + score * scale, 1.0 / scale, np.arange(len(mean))
-    lower, upper, before = np.full(len(t), -np.inf), np.full(len(t), np.inf), np.full((2, len(t)), np.nan)
+    t, slope, rows = (
+        np.where(np.isfinite(t), t, 0.0) + score * scale,
+        1.0 / scale,
+        np.arange(len(mean)),
+    )
+    lower, upper, before = (
+        np.full(len(t), -np.inf),
+        np.full(len(t), np.inf),
+        np.full((2, len(t)), np.nan),
+    )
     for _ in range(MOST_STEPS):
         here = t[rows]
         with np.errstate(all="ignore"):
-            z = ndtri(np.minimum(cdf(rows, from_line(here, support)), 1.0)) - score  # a sum may round to more than 1
+            # a sum may round to more than 1
+            z = ndtri(np.minimum(cdf(rows, from_line(here, support)), 1.0)) - score
             secant = (z - before[1, rows]) / (here - before[0, rows])
             slope[rows] = np.where(np.isfinite(secant) & (secant > 0.0), secant, slope[rows])
             step = np.clip(-z / slope[rows], -4.0 * scale[rows], 4.0 * scale[rows])
             step = np.where(np.isnan(step), -np.sign(z) * scale[rows], step)
-            lower[rows], upper[rows] = np.where(z < 0.0, here, lower[rows]), np.where(z < 0.0, upper[rows], here)
+            lower[rows], upper[rows] = (
+                np.where(z < 0.0, here, lower[rows]),
+                np.where(z < 0.0, upper[rows], here),
+            )
             middle = 0.5 * (lower[rows] + upper[rows])
         before[:, rows], found = (here, z), np.abs(z) < SCORE_TOL
-        outside = ~found & ~((here + step > lower[rows]) & (here + step < upper[rows])) & np.isfinite(middle)
+        outside = (
+            ~found
+            & ~((here + step > lower[rows]) & (here + step < upper[rows]))
+            & np.isfinite(middle)
+        )
         t[rows] = np.where(outside, middle, here + step)
         scale[rows] *= 2.0
         rows = rows[~found & ~(upper[rows] - lower[rows] <= 1e-14 * np.abs(here))]

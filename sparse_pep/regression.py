@@ -11,12 +11,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.linalg import Factor, add_weighted, dger, factorise, inverse_gram, log1p_ratio, mirror, solve_lower
+from sparse_pep.numerics.linalg import (
+    Factor,
+    add_weighted,
+    dger,
+    factorise,
+    inverse_gram,
+    log1p_ratio,
+    mirror,
+    solve_lower,
+)
 from .sites import Posterior, posterior_from_sums, q_moments, unexplained_variance
 
 # %% ../nbs/06_regression.ipynb #24dc7df4
 def gaussian_sites(
-    y: np.ndarray, dff: np.ndarray, noise_variance: float | np.ndarray, power: float | np.ndarray, share: float | np.ndarray = 1.0
+    y: np.ndarray,
+    dff: np.ndarray,
+    noise_variance: float | np.ndarray,
+    power: float | np.ndarray,
+    share: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The sites at the fixed point of Power EP, precision τ = 1/(αD + σ²) and shift ν = τy, or
     in general τ = (1 − γ)/σ² + γ/(κD + σ²); and the terms cₙ of log Z_PEP.
@@ -56,15 +69,24 @@ def gaussian_sites(
 class Evidence:
     """The evidence, with the posterior and the intermediate arrays that it was computed from."""
 
-    log_evidence: float  # log Z_PEP, in nats: a lower bound at power 0, the evidence of FITC at power 1
-    posterior: Posterior  # q(u); several outputs share its covariance, and `b` has a column for each
+    # log Z_PEP, in nats: a lower bound at power 0, the evidence of FITC at power 1
+    log_evidence: float
+    # q(u); several outputs share its covariance, and `b` has a column for each
+    posterior: Posterior
     V: np.ndarray  # (M, N), Luu⁻¹ Kuf
     dff: np.ndarray  # (N,), unexplained variances D
 
 # %% ../nbs/06_regression.ipynb #ebe9cca8
 def evidence(
-    Kuu: np.ndarray, Kuf: np.ndarray, kff: np.ndarray, y: np.ndarray, noise_variance: ArrayLike, power: ArrayLike,
-    weight: ArrayLike = 1.0, jitter: float = 0.0, tight: bool = False,
+    Kuu: np.ndarray,
+    Kuf: np.ndarray,
+    kff: np.ndarray,
+    y: np.ndarray,
+    noise_variance: ArrayLike,
+    power: ArrayLike,
+    weight: ArrayLike = 1.0,
+    jitter: float = 0.0,
+    tight: bool = False,
 ) -> Evidence:
     """log Z_PEP and q(u) for Gaussian noise, at the fixed point of Power EP.
 
@@ -115,20 +137,25 @@ def evidence(
     return Evidence(float(value), posterior, V, dff)
 
 # %% ../nbs/06_regression.ipynb #a00bf53e
-def upper_bound(low: Posterior, high: Posterior, log_evidence: float, inflation: float, n_data: float) -> float:
-    """Upper bound of Titsias (2014) on the exact log marginal likelihood, in nats, from the posteriors at
-    power 0 with the noise variances σ², `low`, and χσ², `high`, and the `log_evidence` of the latter. The
-    `inflation` is χ = 1 + Σ w D/σ², and `n_data` the sum of the weights. Cost O(M).
+def upper_bound(
+    low: Posterior, high: Posterior, log_evidence: float, inflation: float, n_data: float
+) -> float:
+    """Upper bound of Titsias (2014) on the exact log marginal likelihood, in nats, from the
+    posteriors at power 0 with the noise variances σ², `low`, and χσ², `high`, and the
+    `log_evidence` of the latter. The `inflation` is χ = 1 + Σ w D/σ², and `n_data` the sum of the
+    weights. Cost O(M).
     """
     log_dets = high.B.half_log_det - low.B.half_log_det
     log_dets += 0.5 * (n_data * np.log(inflation) + 1.0 - 1.0 / inflation)
     return float(log_evidence + low.b[0].size * log_dets)
 
 # %% ../nbs/06_regression.ipynb #fc940e95
-def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The predictive mean and variance (S,) of f at S test inputs, in units of y and y²; with K outputs the mean is
-    (K, S). `Kus` (M, S) is overwritten, `kss` (S,) are the prior variances. Add the noise variance to predict y.
-    Cost 2SM² flops. Equation 6.6 of the site, 18 of the paper.
+def predict_f(
+    posterior: Posterior, Kus: np.ndarray, kss: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The predictive mean and variance (S,) of f at S test inputs, in units of y and y²; with K
+    outputs the mean is (K, S). `Kus` (M, S) is overwritten, `kss` (S,) are the prior variances. Add
+    the noise variance to predict y. Cost 2SM² flops. Equation 6.6 of the site, 18 of the paper.
     """
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)
@@ -136,7 +163,9 @@ def predict_f(posterior: Posterior, Kus: np.ndarray, kss: np.ndarray) -> tuple[n
     return posterior.b.T @ T, unexplained + np.einsum("mn,mn->n", T, T)
 
 # %% ../nbs/06_regression.ipynb #4cd3b474
-def predict_f_cov(posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def predict_f_cov(
+    posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The predictive mean (S,) and full covariance (S, S) of f at S test inputs.
 
     `Kus` (M, S) is left as it is, and `Kss` (S, S) is the prior covariance at the test inputs.
@@ -153,16 +182,24 @@ def gaussian_log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np
 
 # %% ../nbs/06_regression.ipynb #cf557673
 def adjoint_chunk(
-    Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], V: np.ndarray, precision: np.ndarray, shift: np.ndarray,
-    power: np.ndarray, weight: np.ndarray, outer: np.ndarray, ratio: float | np.ndarray = 1.0,
+    Kuu: Factor,
+    whitened: tuple[np.ndarray, np.ndarray],
+    V: np.ndarray,
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: np.ndarray,
+    weight: np.ndarray,
+    outer: np.ndarray,
+    ratio: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The derivatives Kuf_bar (M, n), in the memory of `V`, and kff_bar (n,) of log Z in the covariances
-    of one chunk of data, and the variance a (n,) of wₙᵀu and d₁ = ν − τμ, (n,) or (K, n), without the weight.
+    """The derivatives Kuf_bar (M, n), in the memory of `V`, and kff_bar (n,) of log Z in the
+    covariances of one chunk of data, and the variance a (n,) of wₙᵀu and d₁ = ν − τμ, (n,) or (K,
+    n), without the weight.
 
-    `whitened` is the mean β (M,) or (M, K) and the covariance B⁻¹ of q in whitened coordinates, `V` is
-    Luu⁻¹ Kuf, `precision` and `shift` are the sites at their fixed point, (n,) or (n, K), `power` is κγ (α in
-    Power EP), and `ratio` ξ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP. V diag(we) Vᵀ is added to the
-    lower triangle of `outer` (M, M). Cost 4nM² flops.
+    `whitened` is the mean β (M,) or (M, K) and the covariance B⁻¹ of q in whitened coordinates, `V`
+    is Luu⁻¹ Kuf, `precision` and `shift` are the sites at their fixed point, (n,) or (n, K),
+    `power` is κγ (α in Power EP), and `ratio` ξ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP. V
+    diag(we) Vᵀ is added to the lower triangle of `outer` (M, M). Cost 4nM² flops.
     """
     beta, cov = whitened
     U = cov @ V  # B⁻¹ V
@@ -183,8 +220,13 @@ def adjoint_chunk(
 
 # %% ../nbs/06_regression.ipynb #a8ec688e
 def log_noise_adjoint(
-    var: float | np.ndarray, d1: np.ndarray, precision: np.ndarray, dff: np.ndarray, noise_variance: np.ndarray,
-    power: np.ndarray, share: float | np.ndarray = 1.0,
+    var: float | np.ndarray,
+    d1: np.ndarray,
+    precision: np.ndarray,
+    dff: np.ndarray,
+    noise_variance: np.ndarray,
+    power: np.ndarray,
+    share: float | np.ndarray = 1.0,
 ) -> np.ndarray:
     """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,), as
     in `adjoint_chunk` and `gaussian_sites`; `d1` is (K, N) for K outputs.
@@ -196,7 +238,11 @@ def log_noise_adjoint(
 
 # %% ../nbs/06_regression.ipynb #3fa15902
 def short_adjoint_chunk(
-    through: tuple[np.ndarray, np.ndarray, np.ndarray], V: np.ndarray, precision: np.ndarray, shift: np.ndarray, weight: np.ndarray
+    through: tuple[np.ndarray, np.ndarray, np.ndarray],
+    V: np.ndarray,
+    precision: np.ndarray,
+    shift: np.ndarray,
+    weight: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Kuf_bar (M, n), kff_bar (n,) and d₁ of one chunk at power 0. `through` is what
     `way_through` returns; the other arguments are those of `adjoint_chunk`. Cost 2nM² flops.
@@ -214,7 +260,9 @@ def short_adjoint_chunk(
     return bar, -0.5 * total, d1
 
 # %% ../nbs/06_regression.ipynb #3a816df3
-def way_through(Kuu: Factor, beta: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def way_through(
+    Kuu: Factor, beta: np.ndarray, cov: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """G (M, M), β (M,) and Luu⁻ᵀβ (M,), which `short_adjoint_chunk` needs. Cost O(M³)."""
     G = solve_lower(Kuu, np.eye(len(cov)) - cov, transpose=True)
     return G, beta, solve_lower(Kuu, beta, transpose=True)
@@ -228,7 +276,9 @@ def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     return beta, inverse_gram(posterior.B)
 
 # %% ../nbs/06_regression.ipynb #152523c2
-def Kuu_adjoint(Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, outer: np.ndarray) -> np.ndarray:
+def Kuu_adjoint(
+    Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, outer: np.ndarray
+) -> np.ndarray:
     """∂ log Z / ∂ Kuu (M, M), symmetric, for Kuu before jitter is added.
 
     `precision` is V diag(wτ) Vᵀ and `outer` is V diag(we) Vᵀ, both triangles of it. Cost O(M³).
@@ -243,7 +293,9 @@ def Kuu_adjoint(Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision:
 
 # %% ../nbs/06_regression.ipynb #2718e883
 def through_factor(Kuu: Factor, H: np.ndarray) -> np.ndarray:
-    """−½ Luu⁻ᵀ H Luu⁻¹ (M, M) for symmetric H, which is overwritten; the diagonal allows for jitter."""
+    """−½ Luu⁻ᵀ H Luu⁻¹ (M, M) for symmetric H, which is overwritten; the diagonal allows for
+    jitter.
+    """
     half = np.ascontiguousarray(solve_lower(Kuu, H, transpose=True, out=H).T)
     bar = solve_lower(Kuu, half, transpose=True, out=half)
     bar *= -0.5

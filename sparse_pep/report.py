@@ -26,27 +26,42 @@ from .estimators.diagnostics import as_text, table
 from .numerics.validation import as_floats
 
 # %% ../nbs/internals/report.ipynb #2e785603
-def picture(draw: Callable[[Figure], object], says: str, size: tuple[float, float] = (5.0, 3.4)) -> str:
-    """An HTML figure of what `draw(figure)` draws, of this size in inches, with the caption `says`."""
+def picture(
+    draw: Callable[[Figure], object], says: str, size: tuple[float, float] = (5.0, 3.4)
+) -> str:
+    """An HTML figure of what `draw(figure)` draws, of this size in inches, with the caption
+    `says`.
+    """
     figure, file = Figure(figsize=size, layout="constrained"), io.BytesIO()
-    with warnings.catch_warnings(), rc_context({"text.parse_math": False}):  # names may hold dollar signs
+    # names may hold dollar signs
+    with warnings.catch_warnings(), rc_context({"text.parse_math": False}):
         warnings.simplefilter("ignore")  # letters that the font does not have
         draw(figure)
         figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
     data, says = base64.b64encode(file.getvalue()).decode(), as_text(says)
-    return f"<figure><img alt='{says}' src='data:image/png;base64,{data}'><figcaption>{says}</figcaption></figure>"
+    return (
+        f"<figure><img alt='{says}' "
+        f"src='data:image/png;base64,{data}'><figcaption>{says}</figcaption></figure>"
+    )
 
 # %% ../nbs/internals/report.ipynb #9d8a6ae7
 MOST_ROWS = 5000  # in a picture, taken at even steps; more would be one blot
 
 
-def checked_rows(model: PowerEPEstimator, X: ArrayLike, y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """X and y as arrays (N, D) and (N,), at most 5000 rows. ValueError if they do not match the model or each other."""
+def checked_rows(
+    model: PowerEPEstimator, X: ArrayLike, y: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """X and y as arrays (N, D) and (N,), at most 5000 rows. ValueError if they do not match the
+    model or each other.
+    """
     if model.columns_ is not None and is_table(X):
         X = model.columns_.transform(X)
     X, y = as_floats(X, "X"), np.asarray(y)
     if X.ndim != 2 or len(X) == 0 or y.shape != (len(X),):
-        raise ValueError(f"`X` and `y` must hold one target for each of at least one row; their shapes are {X.shape} and {y.shape}.")
+        raise ValueError(
+            "`X` and `y` must hold one target for each of at least one row; their shapes "
+            f"are {X.shape} and {y.shape}."
+        )
     kept = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(int))
     model.predict_log_density(X[kept], y[kept])  # refuses what the model does not know
     return X[kept], y[kept]
@@ -59,39 +74,75 @@ def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[st
         names = getattr(model, "feature_names_in_", [f"x{d + 1}" for d in range(D)])
         names = names if model.columns_ is None else model.columns_.names
     if len(names) != D:
-        raise ValueError(f"`names` must hold one name for each of the {D} inputs; got {len(names)}.")
+        raise ValueError(
+            f"`names` must hold one name for each of the {D} inputs; got {len(names)}."
+        )
     return [" ".join(str(name).split())[:30] for name in names]  # as axes have room for
 
 # %% ../nbs/internals/report.ipynb #b2d11b28
-def posterior_figure(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str) -> str:
-    """A figure of the fit of a regressor with one input or a classifier with two, or "" for others."""
+def posterior_figure(
+    model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str
+) -> str:
+    """A figure of the fit of a regressor with one input or a classifier with two, or "" for
+    others.
+    """
     if len(names) != 1 + (labels := isinstance(model, SparsePEPClassifier)):
         return ""
 
     def draw(figure: Figure) -> None:
-        plot, ax = plots.plot_classification_2d if labels else plots.plot_posterior_1d, figure.subplots()
+        plot, ax = (
+            plots.plot_classification_2d if labels else plots.plot_posterior_1d,
+            figure.subplots(),
+        )
         plot(model, X, y, ax=ax).legend(fontsize=7)
         ax.set(xlabel=names[0], ylabel=names[1] if labels else target[:30])
 
-    says = "Probabilities of the classes and inducing points." if labels else "Mean, standard deviations and inducing points."
+    says = (
+        "Probabilities of the classes and inducing points."
+        if labels
+        else "Mean, standard deviations and inducing points."
+    )
     return picture(draw, says, (6.0, 4.0))
 
 # %% ../nbs/internals/report.ipynb #956cff69
 def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> list[str]:
-    """Figures that compare predictions for the rows with their targets: reliability, or calibration and residuals."""
+    """Figures that compare predictions for the rows with their targets: reliability, or
+    calibration and residuals.
+    """
     if isinstance(model, SparsePEPClassifier):
         proba = model.predict_proba(X)
-        says = "Observed frequency against predicted probability, with 95 % bars and the number of predictions below."
-        return [picture(lambda figure: plots.plot_reliability(y, proba, model.classes_, ax=figure.subplots()), says, (4.6, 4.4))]
+        says = (
+            "Observed frequency against predicted probability, with 95 % bars and the "
+            "number of predictions below."
+        )
+        return [
+            picture(
+                lambda figure: plots.plot_reliability(
+                    y, proba, model.classes_, ax=figure.subplots()
+                ),
+                says,
+                (4.6, 4.4),
+            )
+        ]
     if not isinstance(model, SparsePEPRegressor):
         return []
     mean, std = model.predict(X, return_std=True)
     drawn = {
-        plots.plot_calibration: "Fraction of targets inside the central interval of each probability. A right model stays in the band.",
-        plots.plot_residuals: "Residuals divided by their predicted standard deviations. About 95 % should lie between the dashed lines.",
+        plots.plot_calibration: (
+            "Fraction of targets inside the central interval of each probability. A right model "
+            "stays in the band."
+        ),
+        plots.plot_residuals: (
+            "Residuals divided by their predicted standard deviations. About 95 % should lie "
+            "between the dashed lines."
+        ),
     }
     return [
-        picture(lambda figure, plot=plot: plot(y, mean, std, ax=figure.subplots()).legend(fontsize=8), says, (4.6, 4.2))
+        picture(
+            lambda figure, plot=plot: plot(y, mean, std, ax=figure.subplots()).legend(fontsize=8),
+            says,
+            (4.6, 4.2),
+        )
         for plot, says in drawn.items()
     ]
 
@@ -99,10 +150,15 @@ def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> lis
 def training_figure(model: PowerEPEstimator) -> list[str]:
     """A figure of the log evidence at each iteration, if training has recorded it."""
     record = model.diagnostics_
-    trace = np.asarray(record.get("log_evidence_trace", ()), dtype=float) + record.get("log_prior_trace", 0.0)
+    trace = np.asarray(record.get("log_evidence_trace", ()), dtype=float) + record.get(
+        "log_prior_trace", 0.0
+    )
     if not np.isfinite(trace).any():
         return []
-    says = f"Log evidence{' plus log prior' * ('log_prior_trace' in record)} in training; the largest value is circled."
+    says = (
+        f"Log evidence{' plus log prior' * ('log_prior_trace' in record)} in training; "
+        "the largest value is circled."
+    )
     return [picture(lambda figure: plots.plot_energy_trace(trace, ax=figure.subplots()), says)]
 
 # %% ../nbs/internals/report.ipynb #903f2762
@@ -114,10 +170,13 @@ PAGE = Template("""<!DOCTYPE html>
 <title>$title</title>
 <style>
 :root { color-scheme: light dark; }
-body { max-width: 60rem; margin: 0 auto; padding: 1rem; font: 1rem/1.5 sans-serif; overflow-wrap: anywhere; }
+body { max-width: 60rem; margin: 0 auto; padding: 1rem; font: 1rem/1.5 sans-serif;
+       overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin-top: 1.8rem; border-top: 1px solid #8888; padding-top: 0.8rem; }
-th, td { padding: 0.2rem 1rem 0.2rem 0; text-align: left; vertical-align: top; overflow-wrap: normal; }
-.figures { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
+th, td { padding: 0.2rem 1rem 0.2rem 0; text-align: left; vertical-align: top;
+         overflow-wrap: normal; }
+.figures { display: grid; gap: 1rem;
+           grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
 figure { margin: 0.4rem 0; max-width: 34rem; }
 img { max-width: 100%; background: #fff; }
 @media print { figure, tr { break-inside: avoid; } }
@@ -133,9 +192,16 @@ $parts
 
 # %% ../nbs/internals/report.ipynb #d08b95c1
 def fit_report(
-    model: PowerEPEstimator, X: ArrayLike | None = None, y: ArrayLike | None = None, *, held_out: bool = False,
-    names: Sequence[str] | None = None, target: str = "y", scores: Mapping[str, float] | None = None,
-    messages: Iterable[object] = (), command: str | None = None,
+    model: PowerEPEstimator,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    *,
+    held_out: bool = False,
+    names: Sequence[str] | None = None,
+    target: str = "y",
+    scores: Mapping[str, float] | None = None,
+    messages: Iterable[object] = (),
+    command: str | None = None,
 ) -> str:
     """A report on a fitted model as one HTML page, with its pictures inside, without scripts, and
     without anything to load from the network.
@@ -160,19 +226,37 @@ def fit_report(
         Command that made the model, for the foot of the page.
     """
     check_is_fitted(model)
-    names, parts = input_names(model, names), [("What was fitted", table([("target", target), *model.summary_rows()]))]
+    names, parts = (
+        input_names(model, names),
+        [("What was fitted", table([("target", target), *model.summary_rows()]))],
+    )
     if scores:
         parts.append(("Scores on held-out rows", table(scores.items())))
     if lines := dict.fromkeys(" ".join(str(message).split()) for message in messages):
-        parts.append(("Warnings", f"<ul>{''.join(f'<li>{as_text(line)}</li>' for line in lines)}</ul>"))
+        parts.append(
+            ("Warnings", f"<ul>{''.join(f'<li>{as_text(line)}</li>' for line in lines)}</ul>")
+        )
     figures = training_figure(model)
     if X is not None:
         X, y = checked_rows(model, X, y)
-        figures = [posterior_figure(model, X, y, names, target), *judged_figures(model, X, y), *figures]
-        where = f"{len(y)} {'held-out rows' if held_out else 'training rows, which the model has seen'}"
-        parts.append(("Predictions", f"<p>Judged on {where}.</p><div class='figures'>{''.join(figures)}</div>"))
+        figures = [
+            posterior_figure(model, X, y, names, target),
+            *judged_figures(model, X, y),
+            *figures,
+        ]
+        where = (
+            f"{len(y)} {'held-out rows' if held_out else 'training rows, which the model has seen'}"
+        )
+        parts.append(
+            (
+                "Predictions",
+                f"<p>Judged on {where}.</p><div class='figures'>{''.join(figures)}</div>",
+            )
+        )
     elif figures:
         parts.append(("Training", f"<div class='figures'>{''.join(figures)}</div>"))
     shown = "\n".join(f"<section><h2>{name}</h2>{text}</section>" for name, text in parts)
-    made = f"Made by sparse_pep {__version__}" + (f" with <code>{as_text(command)}</code>." if command else ".")
+    made = f"Made by sparse_pep {__version__}" + (
+        f" with <code>{as_text(command)}</code>." if command else "."
+    )
     return PAGE.substitute(title=as_text(f"Model of {target}"), parts=shown, made=made)

@@ -18,7 +18,13 @@ from .numerics.linalg import Factor, add_weighted, log1p_ratio, mirror, solve_lo
 from .numerics.parameters import to_vector
 from .numerics.threads import chunk_slices, map_chunks
 from .quadrature import STRICT, Accuracy
-from .regression import adjoint_chunk, gaussian_sites, log_noise_adjoint, short_adjoint_chunk, way_through
+from sparse_pep.regression import (
+    adjoint_chunk,
+    gaussian_sites,
+    log_noise_adjoint,
+    short_adjoint_chunk,
+    way_through,
+)
 from .sites import Posterior, cavity, marginals, new_site, unexplained_variance
 
 # %% ../nbs/10_shards.ipynb #85d4309c
@@ -28,8 +34,10 @@ class Rows(NamedTuple):
     X: np.ndarray  # (n, D), inputs, float64, C order
     y: np.ndarray | None = None  # (n,) or (n, K), targets; None in prediction
     weight: float | np.ndarray = 1.0  # a row with weight 2 is equivalent to two copies of it
-    known_variance: float | np.ndarray = 0.0  # noise variance that is known and not trained, units y²
-    power: float | np.ndarray | None = None  # of each row; with None, all rows have the power of the model
+    # noise variance that is known and not trained, units y²
+    known_variance: float | np.ndarray = 0.0
+    # of each row; with None, all rows have the power of the model
+    power: float | np.ndarray | None = None
     blocks: np.ndarray | None = None  # (n,), the label of each row's block, if rows share sites
     first: int = 0  # number of the first row, counted from 0, in a piece of larger data
 
@@ -77,7 +85,8 @@ def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
         value = np.asarray(value, dtype=float)
         if value.shape not in ((), (n_rows,)):
             raise ValueError(
-                f"`{name}` must be one number, or an array with one number for each of the {n_rows} rows; got shape {value.shape}."
+                f"`{name}` must be one number, or an array with one number for each of "
+                f"the {n_rows} rows; got shape {value.shape}."
             )
         low, high = LIMITS[name]
         if not (((value >= low) & (value <= high)).all() if value.ndim else low <= value <= high):
@@ -87,7 +96,12 @@ def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
 
 # %% ../nbs/10_shards.ipynb #f9ab9ccf
 def project(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT
+    likelihood: Likelihood,
+    y: np.ndarray,
+    mean: np.ndarray,
+    var: np.ndarray,
+    power: np.ndarray,
+    accuracy: Accuracy = STRICT,
 ) -> tuple[Any, ...]:
     """The projection at cavities of f with mean and variance (C, N).
 
@@ -101,9 +115,15 @@ def project(
 
 # %% ../nbs/10_shards.ipynb #b4f94b2b
 def datum_terms(
-    log_z: np.ndarray, mean: np.ndarray, var: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
+    log_z: np.ndarray,
+    mean: np.ndarray,
+    var: np.ndarray,
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: np.ndarray,
 ) -> np.ndarray:
-    """The terms of log Z that involve one data point each, (N,), in nats (Equation 10.1 of the site).
+    """The terms of log Z that involve one data point each, (N,), in nats (Equation 10.1 of the
+    site).
 
     The marginals `mean` and `var` and the sites `precision` and `shift` are (C, N).
     """
@@ -137,27 +157,34 @@ class Sums(NamedTuple):
 
     precision: np.ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
     shift: np.ndarray  # (C, M), or (1, M, K) for K outputs: V (wν)
-    terms: float  # terms of log Z that follow from the sites alone, in nats; Σ w c with Gaussian noise
+    # terms of log Z that follow from the sites alone, in nats; Σ w c with Gaussian noise
+    terms: float
     n_clipped: int  # how many unexplained variances came out negative and were set to 0
     n_rows: int  # rows of data with a positive weight
     unexplained: float  # sum over these rows of the unexplained variances of f, units y²
     prior: float  # and of the prior variances
     weight: float  # Σ w, over all rows
     trace: float  # Σ w D/σ² for Gaussian noise, otherwise 0
-    lowest: Largest  # minus the smallest site precision of each latent function (C,), where sites are searched for
-    private: Largest  # largest κ of the sites; 1 if a noise variance is partly known, or if there are several
+    # minus the smallest site precision of each latent function (C,), where sites are searched for
+    lowest: Largest
+    # largest κ of the sites; 1 if a noise variance is partly known, or if there are several
+    private: Largest
 
 # %% ../nbs/10_shards.ipynb #4b1d10b4
 class Projection(NamedTuple):
     """The sums over data points of what the projections return, given q(u)."""
 
-    terms: float  # terms of log Z that involve one data point each, in nats; NaN if a cavity is not a distribution
-    likelihood_bar: np.ndarray | float  # (P,), derivatives of log Z in the parameters of the likelihood
+    # terms of log Z that involve one data point each, in nats; NaN if a cavity is not a
+    # distribution
+    terms: float
+    # (P,), derivatives of log Z in the parameters of the likelihood
+    likelihood_bar: np.ndarray | float
     mean_bar: np.ndarray | float  # (Q,), and of the mean function
     change: Largest  # the largest proposed change of a site, in units of the posterior
     smallest: Largest  # minus the smallest ρ
     error: Largest  # the largest estimated error of the quadrature
-    gram: np.ndarray | float  # (h, h), inner products of the last differences of residuals, in units of the posterior
+    # (h, h), inner products of the last differences of residuals, in units of the posterior
+    gram: np.ndarray | float
     with_last: np.ndarray | float  # (h,), and of these with the present residual
     weight: float = 0.0  # Σ w over the rows whose sites are searched for
     curvature: np.ndarray | float = 0.0  # (C,), Σ w D d₂ of each latent function
@@ -167,8 +194,10 @@ class Adjoints(NamedTuple):
     """The part of the gradient of log Z that is a sum over data points."""
 
     outer: np.ndarray  # (C, M, M), V diag(we) Vᵀ of each latent function
-    pulled: np.ndarray  # (P,), derivatives in the P parameters of kernel and features, through Kuf and kff
-    likelihood_bar: np.ndarray | float  # in the parameters of the likelihood; 0 where `Projection` has them
+    # (P,), derivatives in the P parameters of kernel and features, through Kuf and kff
+    pulled: np.ndarray
+    # in the parameters of the likelihood; 0 where `Projection` has them
+    likelihood_bar: np.ndarray | float
     mean_bar: np.ndarray | float  # and of the mean function
 
 # %% ../nbs/10_shards.ipynb #c4c8bdff
@@ -176,12 +205,15 @@ class SiteState(NamedTuple):
     """The sites of n data points during a search, for C latent functions."""
 
     sites: np.ndarray  # (2, C, n), precision and shift
-    last: np.ndarray  # (2, C, n), the last sites at which the posterior and all cavities were distributions
+    # (2, C, n), the last sites at which the posterior and all cavities were distributions
+    last: np.ndarray
     points: np.ndarray  # (h, 2, C, n), the sites of the last few sweeps
     residuals: np.ndarray  # (h, 2, C, n), and the changes that were proposed for them
 
     @classmethod
-    def at(cls, sites: np.ndarray, last: np.ndarray | None = None, *sweeps: np.ndarray) -> "SiteState":
+    def at(
+        cls, sites: np.ndarray, last: np.ndarray | None = None, *sweeps: np.ndarray
+    ) -> "SiteState":
         """The state with these sites; at the beginning of a search, without earlier sweeps."""
         none = np.zeros((0, *sites.shape))
         return cls(sites, np.zeros_like(sites) if last is None else last, *(sweeps or (none, none)))
@@ -198,8 +230,8 @@ class Step(NamedTuple):
 
 # %% ../nbs/10_shards.ipynb #7c58cad4
 def moved(state: SiteState, step: Step) -> SiteState:
-    """The state after a step (Equation 10.2 of the site). A data point to which the accelerated step would give a negative
-    precision, lower than that of the plain step, takes the plain one.
+    """The state after a step (Equation 10.2 of the site). A data point to which the accelerated
+    step would give a negative precision, lower than that of the plain step, takes the plain one.
     """
     if step.back:
         sites = (1.0 - step.back) * state.sites + step.back * state.last
@@ -219,38 +251,61 @@ KEPT_KUF = 12_500_000  # and of Kuf, which the pull-backs hold: 100 MB
 # %% ../nbs/10_shards.ipynb #5ea1c021
 @dataclass(eq=False)
 class ShardRows:
-    """n rows that are stored together, with a model: their data, their chunks and what is kept of these."""
+    """n rows that are stored together, with a model: their data, their chunks and what is kept
+    of these.
+    """
 
     Kuu: Factor  # of the prior covariance of u
-    covariances: Callable[..., Any]  # covariances(rows) → Kuf (M, n), kff (n,), pull-back; without the pull-back, Kuf may be overwritten
+    # covariances(rows) → Kuf (M, n), kff (n,), pull-back; without the pull-back, Kuf may be
+    # overwritten
+    covariances: Callable[..., Any]
     likelihood: Likelihood  # projects where the sites are not known
-    y: np.ndarray  # (n,) or (n, K), targets; with Gaussian noise, their prior mean has been subtracted
+    # (n,) or (n, K), targets; with Gaussian noise, their prior mean has been subtracted
+    y: np.ndarray
     power: np.ndarray  # (n,), α of each row
     weight: np.ndarray  # (n,), w of each row
     noise: np.ndarray | None = None  # (n,), for Gaussian noise, whose sites are known
     tight: bool = False  # the tight form; if the sites are searched for, it needs power 0
-    trained: np.ndarray | float = 1.0  # (n,), the share of each noise variance that is a trained parameter
-    groups: np.ndarray | None = None  # (n,), the number of the noise variance of each row, if there are several
-    offset: np.ndarray | float = 0.0  # (n,) or (C, n), prior mean of f, where the sites are not known
-    pull_mean: Callable[..., Any] | None = None  # f_bar (n,) or (n, C) → derivatives in the parameters of the mean function, by name
-    centred: bool = False  # whether the means of q, averaged over the latent functions, are 0 at the fixed point
-    latent: tuple[int, int] = (0, 1)  # the latent function that known sites belong to, and how many there are
+    # (n,), the share of each noise variance that is a trained parameter
+    trained: np.ndarray | float = 1.0
+    # (n,), the number of the noise variance of each row, if there are several
+    groups: np.ndarray | None = None
+    # (n,) or (C, n), prior mean of f, where the sites are not known
+    offset: np.ndarray | float = 0.0
+    # f_bar (n,) or (n, C) → derivatives in the parameters of the mean function, by name
+    pull_mean: Callable[..., Any] | None = None
+    # whether the means of q, averaged over the latent functions, are 0 at the fixed point
+    centred: bool = False
+    # the latent function that known sites belong to, and how many there are
+    latent: tuple[int, int] = (0, 1)
     keeps: bool = True  # whether V is kept from one question to the next, if it is not too large
-    state: SiteState | None = None  # of a search; known sites, (n,) and (n,) or (K, n), are filled in by the first pass
+    # of a search; known sites, (n,) and (n,) or (K, n), are filled in by the first pass
+    state: SiteState | None = None
     own_sites = True  # whether each data point has a site of its own
 
     def __post_init__(self) -> None:
         n, M = len(self.y), len(self.Kuu.lower)
         self.known: bool = self.noise is not None  # whether the sites follow in closed form
         if self.tight and not self.known and (np.any(self.power > 0.0) or not self.own_sites):
-            raise ValueError("`tight=True` needs Gaussian noise; with other likelihoods it needs `power=0.0` and no `blocks`.")
-        self.kappa, self.gamma = (self.weight, self.power) if self.tight and self.known else (self.power, np.ones(n))
+            raise ValueError(
+                "`tight=True` needs Gaussian noise; with other likelihoods it needs "
+                "`power=0.0` and no `blocks`."
+            )
+        self.kappa, self.gamma = (
+            (self.weight, self.power) if self.tight and self.known else (self.power, np.ones(n))
+        )
         self.scale: np.ndarray = np.ones((self.latent[1], 1))  # v of each latent function
-        self.latents: range = range(self.latent[0], self.latent[0] + 1) if self.known else range(self.latent[1])  # with sites here
+        # with sites here
+        self.latents: range = (
+            range(self.latent[0], self.latent[0] + 1) if self.known else range(self.latent[1])
+        )
         self.kff, self.dff = np.empty(n), np.empty(n)
         self.beyond: np.ndarray = self.dff  # the variance of f that the marginals do not include
         self.chunks = self.rows = chunk_slices(n, M)
-        self.keeps_V, self.keeps_Kuf = self.keeps and n * M <= KEPT_V, self.keeps and n * M <= KEPT_KUF
+        self.keeps_V, self.keeps_Kuf = (
+            self.keeps and n * M <= KEPT_V,
+            self.keeps and n * M <= KEPT_KUF,
+        )
         self.kept: dict[int, tuple[Any, ...]] = {}  # V and pull-back of each chunk
         self.explained: set[int] = set()  # chunks whose unexplained variances are known
         self.clipped: dict[int, int] = {}  # number of clipped variances of each chunk
@@ -260,9 +315,11 @@ class ShardRows:
             self.state = SiteState((np.empty(n), np.empty(self.y.T.shape)), None, None, None)
             self.terms: np.ndarray = np.empty(n)  # of log Z
 
-    def visit(self, numbers: Sequence[int], last: bool = False) -> Iterator[tuple[int, np.ndarray, Callable[..., Any]]]:
-        """The number of each of these chunks, its V (M, n) and the pull-back of its covariances. In the
-        `last` pass, V may be overwritten; in others, the pull-back must not be used.
+    def visit(
+        self, numbers: Sequence[int], last: bool = False
+    ) -> Iterator[tuple[int, np.ndarray, Callable[..., Any]]]:
+        """The number of each of these chunks, its V (M, n) and the pull-back of its covariances. In
+        the `last` pass, V may be overwritten; in others, the pull-back must not be used.
         """
         for i in numbers:
             V, pull = self.kept.pop(i, (None, None)) if last else self.kept.get(i, (None, None))
@@ -294,11 +351,14 @@ class SearchedRows(ShardRows):
             map_chunks(work, range(len(self.chunks)))
             shape, ones = (self.likelihood.n_latent, len(self.y)), np.ones(len(self.y))
             mean, var = np.zeros(shape), np.broadcast_to(self.kff - self.beyond, shape)
-            _, d1, d2, _, _ = project(self.likelihood, self.y, mean + self.offset, var + self.beyond, ones)
+            _, d1, d2, _, _ = project(
+                self.likelihood, self.y, mean + self.offset, var + self.beyond, ones
+            )
             with np.errstate(all="ignore"):
                 found = np.stack(new_site(d1, d2, mean, var, ones))
             found = np.where(np.isfinite(found).all(axis=0) & (found[0] >= 0.0), found, 0.0)
-            # in blocks, a site of power below 1 refers to a larger variance than the prior variance of f
+            # in blocks, a site of power below 1 refers to a larger variance than the prior variance
+            # of f
             start = found / (1.0 + (1.0 - self.power) * (self.dff - self.beyond) * found[0])
         self.state, self.sums, self.outer = SiteState.at(start), None, {}
 
@@ -311,7 +371,9 @@ class SearchedRows(ShardRows):
             for i, V, _ in self.visit(numbers):
                 for c, posterior in enumerate(posteriors):
                     at = slice(None) if posterior.b.ndim == 2 else c
-                    mean[at, self.rows[i]], var[c, self.rows[i]] = self.marginals_of(c, i, V, posterior)
+                    mean[at, self.rows[i]], var[c, self.rows[i]] = self.marginals_of(
+                        c, i, V, posterior
+                    )
 
         map_chunks(work, range(len(self.chunks)))
         return mean, var
@@ -321,46 +383,82 @@ class Shard(SearchedRows):
     """n rows that are stored together, with a model. Each row has a site of its own."""
 
     def explain(self, i: int, kff: np.ndarray, V: np.ndarray) -> None:
-        """Store the unexplained variances of a chunk, and its sites and their terms if these are known."""
+        """Store the unexplained variances of a chunk, and its sites and their terms if these are
+        known.
+        """
         rows = self.rows[i]
         dff, self.clipped[i] = unexplained_variance(kff, V)
         self.kff[rows], self.dff[rows] = kff, dff
         if self.known:
-            found = gaussian_sites(self.y[rows], dff, self.noise[rows], self.kappa[rows], self.gamma[rows])
-            self.state.sites[0][rows], self.state.sites[1][..., rows], self.terms[rows] = found[0], found[1].T, found[2]
+            found = gaussian_sites(
+                self.y[rows], dff, self.noise[rows], self.kappa[rows], self.gamma[rows]
+            )
+            self.state.sites[0][rows], self.state.sites[1][..., rows], self.terms[rows] = (
+                found[0],
+                found[1].T,
+                found[2],
+            )
 
     def add_sites(self, c: int, i: int, V: np.ndarray, S: np.ndarray, s: np.ndarray) -> float:
-        """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of log Z."""
+        """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of
+        log Z.
+        """
         rows, weight = self.rows[i], self.weight[self.rows[i]]
         precision, shift = self.state.sites if self.known else self.state.sites[:, c]
         s += V @ (weight * shift[..., rows]).T
         add_weighted(S, V, weight * precision[rows])
         return float(weight @ self.terms[rows]) if self.known else 0.0
 
-    def marginals_of(self, c: int, i: int, V: np.ndarray, posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
+    def marginals_of(
+        self, c: int, i: int, V: np.ndarray, posterior: Posterior
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The means and variances (n,) under q from which the cavities of chunk i are computed."""
         return marginals(posterior, V)
 
-    def adjoint_of(self, c: int, i: int, V: np.ndarray, whitened: tuple[Any, ...], through: tuple[Any, ...] | None, outer: np.ndarray) -> tuple[Any, ...]:
-        """The adjoints Kuf_bar (M, n) and kff_bar (n,) of chunk i, whose V is overwritten, and d₁ and
-        ∂ log Z/∂ log σ² of each of its rows, both without the weight.
+    def adjoint_of(
+        self,
+        c: int,
+        i: int,
+        V: np.ndarray,
+        whitened: tuple[Any, ...],
+        through: tuple[Any, ...] | None,
+        outer: np.ndarray,
+    ) -> tuple[Any, ...]:
+        """The adjoints Kuf_bar (M, n) and kff_bar (n,) of chunk i, whose V is overwritten, and d₁
+        and ∂ log Z/∂ log σ² of each of its rows, both without the weight.
         """
         rows, weight = self.rows[i], self.weight[self.rows[i]]
         precision, shift = self.state.sites if self.known else self.state.sites[:, c]
         precision, shift, dff = precision[rows], shift[..., rows].T, self.dff[rows]
-        kappa, gamma, power, ratio, var = self.kappa[rows], self.gamma[rows], self.power[rows], self.scale[c], 0.0
+        kappa, gamma, power, ratio, var = (
+            self.kappa[rows],
+            self.gamma[rows],
+            self.power[rows],
+            self.scale[c],
+            0.0,
+        )
         if self.known:
-            power, ratio = kappa * gamma, 1.0 / (1.0 + (1.0 - gamma) * kappa * dff / self.noise[rows])
+            power, ratio = (
+                kappa * gamma,
+                1.0 / (1.0 + (1.0 - gamma) * kappa * dff / self.noise[rows]),
+            )
         if through is None:
-            Kuf_bar, kff_bar, var, d1 = adjoint_chunk(self.Kuu, whitened, V, precision, shift, power, weight, outer, ratio)
+            Kuf_bar, kff_bar, var, d1 = adjoint_chunk(
+                self.Kuu, whitened, V, precision, shift, power, weight, outer, ratio
+            )
         else:
             Kuf_bar, kff_bar, d1 = short_adjoint_chunk(through, V, precision, shift, weight)
-        noise_bar = log_noise_adjoint(var, d1, precision, dff, self.noise[rows], kappa, gamma) if self.known else 0.0
+        noise_bar = (
+            log_noise_adjoint(var, d1, precision, dff, self.noise[rows], kappa, gamma)
+            if self.known
+            else 0.0
+        )
         return (Kuf_bar, kff_bar), noise_bar, d1
 
     def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other rows, from the cavities. A row is left
-        out with its whole weight. The mean is NaN where the cavity is not a distribution.
+        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other rows, from the
+        cavities. A row is left out with its whole weight. The mean is NaN where the cavity is not a
+        distribution.
         """
         mean, var = self.all_marginals(posteriors)
         precision, shift = map(np.atleast_2d, self.state.sites)
@@ -371,9 +469,9 @@ class Shard(SearchedRows):
 
 # %% ../nbs/10_shards.ipynb #b4712acc
 def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
-    """The sums over the rows of a shard that determine q(u), for its present sites. A search that has
-    not begun begins at the sites `start` (2, C, n), or at the projection of each row under the prior.
-    Cost 2nM² flops for each latent function, or nM² where V is kept.
+    """The sums over the rows of a shard that determine q(u), for its present sites. A search that
+    has not begun begins at the sites `start` (2, C, n), or at the projection of each row under the
+    prior. Cost 2nM² flops for each latent function, or nM² where V is kept.
     """
     if shard.sums is not None:
         return shard.sums
@@ -389,35 +487,52 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         return S, s, terms
 
     S, s, terms = map(sum, zip(*map_chunks(work, range(len(shard.chunks)))))
-    counted = ((shard.weight > 0.0) & (np.ndim(shard.trained) > 0 or shard.trained > 0.0)).astype(float)
+    counted = ((shard.weight > 0.0) & (np.ndim(shard.trained) > 0 or shard.trained > 0.0)).astype(
+        float
+    )
     partly = shard.groups is not None or np.not_equal(shard.trained, 1.0).any()
     shard.sums = Sums(
-        precision=mirror(S), shift=s, terms=terms, n_clipped=sum(shard.clipped.values()), n_rows=int(counted.sum()),
-        unexplained=float(counted @ shard.dff), prior=float(counted @ shard.kff), weight=float(shard.weight.sum()),
+        precision=mirror(S),
+        shift=s,
+        terms=terms,
+        n_clipped=sum(shard.clipped.values()),
+        n_rows=int(counted.sum()),
+        unexplained=float(counted @ shard.dff),
+        prior=float(counted @ shard.kff),
+        weight=float(shard.weight.sum()),
         trace=float(shard.weight @ (shard.dff / shard.noise)) if shard.known else 0.0,
         lowest=Largest(np.zeros(C) - np.inf if shard.known else -shard.state.sites[0].min(axis=1)),
         private=Largest(1.0 if partly else float(shard.kappa.max(initial=0.0))),
-    )  # fmt: skip
+    )
     return shard.sums
 
 # %% ../nbs/10_shards.ipynb #637235e5
 def projections(
-    shard: Shard, posteriors: Sequence[Posterior], accuracy: Accuracy, memory: int, scale: np.ndarray | float = 1.0
+    shard: Shard,
+    posteriors: Sequence[Posterior],
+    accuracy: Accuracy,
+    memory: int,
+    scale: np.ndarray | float = 1.0,
 ) -> Projection:
-    """The sums over the rows of a shard of what the projections return, given q(u); the shard stores
-    the proposed sites and those of `memory` earlier sweeps. `scale` is v (C, 1), by which the variance
-    of f given u is multiplied. Cost nM² flops for each latent function, and the quadrature.
+    """The sums over the rows of a shard of what the projections return, given q(u); the shard
+    stores the proposed sites and those of `memory` earlier sweeps. `scale` is v (C, 1), by which
+    the variance of f given u is multiplied. Cost nM² flops for each latent function, and the
+    quadrature.
     """
     mean, var = shard.all_marginals(posteriors)
     state, power, (precision, shift) = shard.state, shard.power, shard.state.sites
     smallest = float(np.min(1.0 - power * precision * var))
     if not smallest > 0.0:  # a cavity is not a distribution
         h, worst = min(len(state.points), memory), Largest(np.inf)
-        return Projection(np.nan, np.nan, np.nan, worst, worst, worst, np.zeros((h, h)), np.zeros(h))
+        return Projection(
+            np.nan, np.nan, np.nan, worst, worst, worst, np.zeros((h, h)), np.zeros(h)
+        )
     cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
     f_mean, f_var = cavity_mean + shard.offset, cavity_var + scale * shard.beyond
     # all rows at once on one thread, because threads would only wait for its many small operations
-    log_z, d1, d2, error, slopes = project(shard.likelihood, shard.y, f_mean, f_var, power, accuracy)
+    log_z, d1, d2, error, slopes = project(
+        shard.likelihood, shard.y, f_mean, f_var, power, accuracy
+    )
     terms = datum_terms(log_z, mean, var, precision, shift, power)
     with np.errstate(all="ignore"):
         proposed = np.stack(new_site(d1, d2, cavity_mean, cavity_var, power))
@@ -433,38 +548,55 @@ def projections(
     differences = differences.reshape(-1, residual.size)
     f_bar = d1 * shard.weight
     return Projection(
-        terms=float(shard.weight @ terms), likelihood_bar=slopes @ shard.weight,
-        mean_bar=0.0 if shard.pull_mean is None else to_vector(shard.pull_mean(f_bar.T if len(f_bar) > 1 else f_bar[0])),
-        change=Largest(float(np.max(np.abs(last)))), smallest=Largest(-smallest), error=Largest(float(np.max(error))),
-        gram=differences @ differences.T, with_last=differences @ last, weight=float(shard.weight.sum()),
+        terms=float(shard.weight @ terms),
+        likelihood_bar=slopes @ shard.weight,
+        mean_bar=0.0
+        if shard.pull_mean is None
+        else to_vector(shard.pull_mean(f_bar.T if len(f_bar) > 1 else f_bar[0])),
+        change=Largest(float(np.max(np.abs(last)))),
+        smallest=Largest(-smallest),
+        error=Largest(float(np.max(error))),
+        gram=differences @ differences.T,
+        with_last=differences @ last,
+        weight=float(shard.weight.sum()),
         curvature=d2 @ (shard.weight * shard.dff),
-    )  # fmt: skip
+    )
 
 
-NOTHING_TO_PROJECT = Projection(0.0, 0.0, 0.0, Largest(0.0), Largest(-np.inf), Largest(0.0), 0.0, 0.0)
+NOTHING_TO_PROJECT = Projection(
+    0.0, 0.0, 0.0, Largest(0.0), Largest(-np.inf), Largest(0.0), 0.0, 0.0
+)
 
 # %% ../nbs/10_shards.ipynb #0b3ef890
 def step_sites(shard: Shard, step: Step) -> Sums:
-    """Move the sites of a shard, and return `site_sums` of the new ones. Known sites do not move."""
+    """Move the sites of a shard, and return `site_sums` of the new ones. Known sites do not
+    move.
+    """
     if not shard.known:
         shard.state, shard.sums, shard.outer = moved(shard.state, step), None, {}
     return site_sums(shard)
 
 # %% ../nbs/10_shards.ipynb #d62e1418
 def adjoints(
-    shard: Shard, whitened: Sequence[tuple[np.ndarray, np.ndarray]], short: bool = False, scale: np.ndarray | None = None
+    shard: Shard,
+    whitened: Sequence[tuple[np.ndarray, np.ndarray]],
+    short: bool = False,
+    scale: np.ndarray | None = None,
 ) -> Adjoints:
     """The part of the gradient of log Z at the fixed point that is a sum over the rows. The shard
     releases what it has kept of V and the pull-backs.
 
     `whitened` holds the mean β and the covariance B⁻¹ of q in whitened coordinates for each latent
-    function, and `scale` is v (C, 1) of `projections`. Where all powers are 0 and v is 1, the `short` form may
-    be used; `likelihood_bar` of Gaussian noise then lacks the term ½K tr B⁻¹V diag(wτ)Vᵀ. Cost 4nM²
-    flops for each latent function, 2nM² in the short form, and nM² more where V was not kept.
+    function, and `scale` is v (C, 1) of `projections`. Where all powers are 0 and v is 1, the
+    `short` form may be used; `likelihood_bar` of Gaussian noise then lacks the term ½K tr B⁻¹V
+    diag(wτ)Vᵀ. Cost 4nM² flops for each latent function, 2nM² in the short form, and nM² more where
+    V was not kept.
     """
     outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
     f_bar, slopes = np.zeros((*outputs, len(shard.y))), np.zeros(len(shard.y))
-    through = [way_through(shard.Kuu, *pair) for pair in whitened] if short else [None] * len(whitened)
+    through = (
+        [way_through(shard.Kuu, *pair) for pair in whitened] if short else [None] * len(whitened)
+    )
     shard.scale = shard.scale if scale is None else scale
 
     def work(numbers: Sequence[int]) -> tuple[Any, ...]:
@@ -487,15 +619,24 @@ def adjoints(
     noise_bar = slopes.sum(keepdims=True)
     if shard.groups is not None:  # a noise variance for each group
         noise_bar = np.bincount(shard.groups, slopes, np.size(shard.likelihood.noise_variance))
-    mean_bar = 0.0 if shard.pull_mean is None else to_vector(shard.pull_mean((shard.weight * f_bar).T))
+    mean_bar = (
+        0.0 if shard.pull_mean is None else to_vector(shard.pull_mean((shard.weight * f_bar).T))
+    )
     return Adjoints(mirror(outer), pulled, noise_bar, mean_bar)
 
 # %% ../nbs/10_shards.ipynb #a16441b7
-def answer_of(piece: Rows, own: tuple[Any, ...] | None, make: Callable[..., Any], question: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
+def answer_of(
+    piece: Rows,
+    own: tuple[Any, ...] | None,
+    make: Callable[..., Any],
+    question: Callable[..., Any],
+    *arguments: object,
+) -> tuple[Any, ...]:
     """The new state of a piece, and the answer of the shard that is made of it. `own` is the state
     that the source has kept for the piece, or None.
     """
-    if question is site_sums:  # a search starts from sites, without the earlier sweeps of another search
+    # a search starts from sites, without the earlier sweeps of another search
+    if question is site_sums:
         own, rows = own and own[:1], slice(piece.first, piece.first + len(piece.X))
         arguments = [start if start is None else start[:, :, rows] for start in arguments]
     shard = make(piece, own)
@@ -503,7 +644,9 @@ def answer_of(piece: Rows, own: tuple[Any, ...] | None, make: Callable[..., Any]
     return (shard.state[:1] if question is adjoints else tuple(shard.state)), answer
 
 
-def known_answer_of(piece: Rows, make: Callable[..., Any], question: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
+def known_answer_of(
+    piece: Rows, make: Callable[..., Any], question: Callable[..., Any], *arguments: object
+) -> tuple[Any, ...]:
     """The answer of the shard with known sites that is made of a piece of data."""
     return question(make(piece, None), *arguments)
 
@@ -514,8 +657,10 @@ class Shards:
 
     local: Sequence[Shard]  # the shards in the memory of this process
     source: Any = None  # the pieces of data elsewhere
-    make: Callable[..., Any] | None = None  # (piece, own) → Shard; a function that can be sent to workers
-    state: object = None  # the state of an earlier search over the source, from which the next one starts
+    # (piece, own) → Shard; a function that can be sent to workers
+    make: Callable[..., Any] | None = None
+    # the state of an earlier search over the source, from which the next one starts
+    state: object = None
     known: bool = False  # whether the sites of the source follow in closed form
 
     def ask(self, question: Callable[..., Any], *arguments: object) -> Any:
@@ -527,6 +672,8 @@ class Shards:
         if self.source is not None and self.known and question is not projections:
             parts.append(self.source.total(known_answer_of, self.make, question, *arguments))
         elif self.source is not None and not self.known:
-            self.state, part = self.source.sweep(answer_of, self.state, self.make, question, *arguments)
+            self.state, part = self.source.sweep(
+                answer_of, self.state, self.make, question, *arguments
+            )
             parts.append(part)
         return reduce(added_parts, parts) if parts else NOTHING_TO_PROJECT

@@ -18,9 +18,9 @@ from .numerics.linalg import Factor, factorise, log1p_ratio, solve_lower
 
 # %% ../nbs/05_sites.ipynb #13f015f6
 def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
-    """The variances Dₙ = k(xₙ, xₙ) − Σₘ Vₘₙ² (N,) of f given u, from kff (N,) and V = Luu⁻¹ Kuf (M, N),
-    and how many were negative by rounding and were set to 0, as where a data point coincides with an
-    inducing point. Cost 2NM flops.
+    """The variances Dₙ = k(xₙ, xₙ) − Σₘ Vₘₙ² (N,) of f given u, from kff (N,) and V = Luu⁻¹ Kuf (M,
+    N), and how many were negative by rounding and were set to 0, as where a data point coincides
+    with an inducing point. Cost 2NM flops.
     """
     dff = kff - np.einsum("mn,mn->n", V, V)
     n_clipped = int((dff < 0.0).sum())
@@ -77,46 +77,69 @@ def determined_directions(posterior: Posterior) -> float:
 
 # %% ../nbs/05_sites.ipynb #06def244
 def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), from V = Luu⁻¹ Kuf (M, N). Cost NM² flops."""
+    """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), from V = Luu⁻¹ Kuf (M, N). Cost NM²
+    flops.
+    """
     T = solve_lower(posterior.B, V)
     return posterior.b.T @ T, np.einsum("mn,mn->n", T, T)
 
 # %% ../nbs/05_sites.ipynb #e2e04d3c
 def cavity(
-    mean: np.ndarray, var: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: float | np.ndarray
+    mean: np.ndarray,
+    var: np.ndarray,
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance (N,) of wₙᵀu with the fraction `power` of its own site removed, from its mean μ and variance
-    a under q and the sites τ and ν; those of fₙ have D added to the variance. ValueError if 1 − ατa is not positive
-    for some site, so that its cavity is not a distribution. Equation 5.10 of the site, 19 of the paper.
+    """Mean and variance (N,) of wₙᵀu with the fraction `power` of its own site removed, from its
+    mean μ and variance a under q and the sites τ and ν; those of fₙ have D added to the variance.
+    ValueError if 1 − ατa is not positive for some site, so that its cavity is not a distribution.
+    Equation 5.10 of the site, 19 of the paper.
     """
     rho = 1.0 - power * precision * var
     if np.any(rho <= 0.0):
         raise ValueError(
-            f"the cavity of {np.sum(rho <= 0.0)} of {np.size(rho)} data points is not a distribution: "
-            f"1 − power·precision·var must be positive, and the smallest value is {np.min(rho):.3g}."
+            f"the cavity of {np.sum(rho <= 0.0)} of {np.size(rho)} data points is not a "
+            "distribution: "
+            "1 − power·precision·var must be positive, and the smallest value is "
+            f"{np.min(rho):.3g}."
         )
     return (mean - power * shift * var) / rho, var / rho
 
 # %% ../nbs/05_sites.ipynb #533716fa
 def gaussian_tilted(
-    y: np.ndarray, noise_variance: float | np.ndarray, cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray
+    y: np.ndarray,
+    noise_variance: float | np.ndarray,
+    cavity_mean: np.ndarray,
+    cavity_var: np.ndarray,
+    power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """z, d1 and d2 (N,) of the tilted distribution for y = f + Gaussian noise, in closed form at every power
-    in [0, 1]. The cavity of fₙ has the mean `cavity_mean` and the variance `cavity_var` (N,), D included.
+    """z, d1 and d2 (N,) of the tilted distribution for y = f + Gaussian noise, in closed form at
+    every power in [0, 1]. The cavity of fₙ has the mean `cavity_mean` and the variance `cavity_var`
+    (N,), D included.
 
     References
     ----------
-    Equation 5.18 of the site, 127 of the paper (Bui, Yan and Turner, 2017); here it is divided by α.
+    Equation 5.18 of the site, 127 of the paper (Bui, Yan and Turner, 2017); here it is divided by
+    α.
     """
     ratio = cavity_var / noise_variance
     precision = 1.0 / (noise_variance + power * cavity_var)
     residual = y - cavity_mean
-    log_z = -0.5 * (np.log(2 * np.pi * noise_variance) + ratio * log1p_ratio(power * ratio) + precision * residual**2)
+    log_z = -0.5 * (
+        np.log(2 * np.pi * noise_variance)
+        + ratio * log1p_ratio(power * ratio)
+        + precision * residual**2
+    )
     return log_z, precision * residual, -precision
 
 # %% ../nbs/05_sites.ipynb #b37f7363
 def new_site(
-    d1: np.ndarray, d2: np.ndarray, cavity_mean: np.ndarray, cavity_var: np.ndarray, power: float | np.ndarray
+    d1: np.ndarray,
+    d2: np.ndarray,
+    cavity_mean: np.ndarray,
+    cavity_var: np.ndarray,
+    power: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision τ* (N,) and shift ν* (N,) of the new sites, at full strength.
 
@@ -134,8 +157,15 @@ def new_site(
 
 # %% ../nbs/05_sites.ipynb #76b8dd8b
 def site_step(
-    mean: np.ndarray, var: np.ndarray, dff: np.ndarray, tilted: Callable[..., Any], precision: np.ndarray, shift: np.ndarray,
-    power: float | np.ndarray, step: float, rows: slice | np.ndarray = slice(None),
+    mean: np.ndarray,
+    var: np.ndarray,
+    dff: np.ndarray,
+    tilted: Callable[..., Any],
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: float | np.ndarray,
+    step: float,
+    rows: slice | np.ndarray = slice(None),
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift of the sites of `rows`, each (N,), after one step of size `step`:
     deletion, projection and update.
@@ -151,22 +181,35 @@ def site_step(
 
 # %% ../nbs/05_sites.ipynb #46b0212f
 def parallel_sweep(
-    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable[..., Any], precision: np.ndarray, shift: np.ndarray,
-    power: float | np.ndarray, step: float = 1.0,
+    Kuu: Factor,
+    V: np.ndarray,
+    dff: np.ndarray,
+    tilted: Callable[..., Any],
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: float | np.ndarray,
+    step: float = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Precision and shift of all sites, each (N,), after one step of size η for each, from the same posterior.
+    """Precision and shift of all sites, each (N,), after one step of size η for each, from the same
+    posterior.
 
-    V (M, N) is Luu⁻¹ Kuf, `dff` (N,) the unexplained variances D, and `tilted(rows, cavity_mean, cavity_var,
-    power)` returns z, d1 and d2 for the cavity of fₙ. The sites are 0 at the start. The step 1 is full strength,
-    and the paper uses η = α. Cost 3NM² flops.
+    V (M, N) is Luu⁻¹ Kuf, `dff` (N,) the unexplained variances D, and `tilted(rows, cavity_mean,
+    cavity_var, power)` returns z, d1 and d2 for the cavity of fₙ. The sites are 0 at the start. The
+    step 1 is full strength, and the paper uses η = α. Cost 3NM² flops.
     """
     mean, var = marginals(posterior_from_sums(Kuu, V * precision @ V.T, V @ shift), V)
     return site_step(mean, var, dff, tilted, precision, shift, power, step)
 
 # %% ../nbs/05_sites.ipynb #8e7b4525
 def sequential_sweep(
-    Kuu: Factor, V: np.ndarray, dff: np.ndarray, tilted: Callable[..., Any], precision: np.ndarray, shift: np.ndarray,
-    power: float | np.ndarray, step: float | np.ndarray = 1.0,
+    Kuu: Factor,
+    V: np.ndarray,
+    dff: np.ndarray,
+    tilted: Callable[..., Any],
+    precision: np.ndarray,
+    shift: np.ndarray,
+    power: float | np.ndarray,
+    step: float | np.ndarray = 1.0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift of all sites, each (N,), after one step for each in turn, with the
     posterior updated after each step. Arguments and cost are those of `parallel_sweep`.
@@ -180,7 +223,9 @@ def sequential_sweep(
         c = cov @ v
         mean, var = v @ beta, v @ c
         old = precision[n], shift[n]
-        precision[n], shift[n] = site_step(mean, var, dff[n], tilted, *old, power[n], step[n], rows=n)
+        precision[n], shift[n] = site_step(
+            mean, var, dff[n], tilted, *old, power[n], step[n], rows=n
+        )
         more_precision, more_shift = precision[n] - old[0], shift[n] - old[1]
         gain = 1.0 + more_precision * var
         beta += c * (more_shift - more_precision * mean) / gain

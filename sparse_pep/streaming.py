@@ -62,9 +62,12 @@ class Memory:
 
     features: Features  # the earlier inducing features, M of them
     weights: list[np.ndarray]  # W̃ (R, M) of each latent function
-    observations: list[np.ndarray]  # ỹ (R,) of each latent function; (R, K) if there are K outputs, in regression
-    log_constant: float  # the earlier log evidence minus the log evidence of the observations, in nats
-    jitter: float  # relative jitter of the earlier Kuu, which is part of the variances of its variables
+    # ỹ (R,) of each latent function; (R, K) if there are K outputs, in regression
+    observations: list[np.ndarray]
+    # the earlier log evidence minus the log evidence of the observations, in nats
+    log_constant: float
+    # relative jitter of the earlier Kuu, which is part of the variances of its variables
+    jitter: float
     kept: bool = True  # whether the new model has the same features and does not train them
 
     def __len__(self) -> int:
@@ -95,11 +98,14 @@ def remember(posteriors: Sequence[Posterior], log_evidence: float, features: Fea
     return Memory(features, weights, observations, constant, posteriors[0].Kuu.jitter)
 
 # %% ../nbs/16_streaming.ipynb #d397d20c
-def memory_covariances(memory: Memory, features: Features, kernel: Kernel) -> tuple[np.ndarray, np.ndarray, Callable[..., Any]]:
-    """Covariances of the new inducing variables with the memory's observations (M, R), prior variances of these
-    (R,), and the pull-back of both to dictionaries of derivatives for the kernel and for the features, which are 0
-    for the memory's own features (`memory.kept`). NotImplementedError if the covariances of old and new features
-    have no closed form. Cost O(M³ + R M²). Equations 16.3 and 16.4 of the site.
+def memory_covariances(
+    memory: Memory, features: Features, kernel: Kernel
+) -> tuple[np.ndarray, np.ndarray, Callable[..., Any]]:
+    """Covariances of the new inducing variables with the memory's observations (M, R), prior
+    variances of these (R,), and the pull-back of both to dictionaries of derivatives for the kernel
+    and for the features, which are 0 for the memory's own features (`memory.kept`).
+    NotImplementedError if the covariances of old and new features have no closed form. Cost O(M³ +
+    R M²). Equations 16.3 and 16.4 of the site.
     """
     W, M, kept = np.vstack(memory.weights), len(features), memory.kept
     joint = features if kept else Mixture([features, memory.features])
@@ -135,10 +141,16 @@ def split_own(own: dict[str, Any], features: Features) -> dict[str, Any]:
 
 # %% ../nbs/16_streaming.ipynb #33ae4ac0
 def memory_shards(
-    memory: Memory, features: Features, kernel: Kernel, Kuu: Factor, power: float, n_latent: int, tight: bool = False,
+    memory: Memory,
+    features: Features,
+    kernel: Kernel,
+    Kuu: Factor,
+    power: float,
+    n_latent: int,
+    tight: bool = False,
 ) -> list[Shard]:
-    """The memory's observations as shards with known sites, one for each latent function of the new model, whose
-    inducing variables have the factor `Kuu`. The observations have the power α.
+    """The memory's observations as shards with known sites, one for each latent function of the new
+    model, whose inducing variables have the factor `Kuu`. The observations have the power α.
     """
     Kug, kgg, pull = memory_covariances(memory, features, kernel)
     shards, stop = [], 0
@@ -158,8 +170,16 @@ def memory_shards(
         ones = np.ones(len(observations))
         if len(observations):
             shard = Shard(
-                Kuu=Kuu, covariances=covariances, likelihood=Gaussian(), y=observations, power=power * ones, weight=ones,
-                noise=ones, tight=tight, trained=0.0, latent=(c, n_latent),
-            )  # fmt: skip
+                Kuu=Kuu,
+                covariances=covariances,
+                likelihood=Gaussian(),
+                y=observations,
+                power=power * ones,
+                weight=ones,
+                noise=ones,
+                tight=tight,
+                trained=0.0,
+                latent=(c, n_latent),
+            )
             shards.append(shard)
     return shards

@@ -21,7 +21,13 @@ from tqdm import tqdm
 from .inference import Fit
 from .kernels import Kernel, SquaredExponential
 from .likelihoods import Gaussian, Likelihood
-from .model import Model, evidence_and_gradient, model_evidence, model_predict, predictive_log_density
+from sparse_pep.model import (
+    Model,
+    evidence_and_gradient,
+    model_evidence,
+    model_predict,
+    predictive_log_density,
+)
 from .numerics.files import Answer, Checkpoint, digest
 from .numerics.linalg import factorise, solve_lower
 from .numerics.parameters import from_vector, to_vector
@@ -36,7 +42,8 @@ if TYPE_CHECKING:
 
     from sparse_pep.data.sources import Source
 
-    class BaseEstimator:  # scikit-learn has no type annotations: what a type checker should know of its class
+    # scikit-learn has no type annotations: what a type checker should know of its class
+    class BaseEstimator:
         def get_params(self, deep: bool = True) -> dict[str, Any]: ...
         def set_params(self, **params: object) -> Self: ...
         def __sklearn_tags__(self) -> Any: ...
@@ -50,13 +57,19 @@ SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most t
 # %% ../nbs/18_training.ipynb #59b0498d
 @one_blas_thread()  # KMeans sets a limit too, which must lie within ours
 def kmeans_points(
-    X: np.ndarray, n_inducing: int, rng: np.random.Generator, weight: np.ndarray | None = None, codes: Sequence[int] = ()
+    X: np.ndarray,
+    n_inducing: int,
+    rng: np.random.Generator,
+    weight: np.ndarray | None = None,
+    codes: Sequence[int] = (),
 ) -> np.ndarray:
-    """Cluster centres (≤ M, D) of the data X (N, D) as inducing inputs, at most one for each distinct row (Equation 18.1 of the site).
+    """Cluster centres (≤ M, D) of the data X (N, D) as inducing inputs, at most one for each
+    distinct row (Equation 18.1 of the site).
 
-    Each column is divided by its standard deviation for the clustering; `weight` (N,) has the weights
-    of the rows. In the columns `codes` (`Kernel.codes`) a centre takes the codes of the nearest row.
-    `rng` draws the starting centres and at most 20000 rows that are used. Cost O(NMD) a pass.
+    Each column is divided by its standard deviation for the clustering; `weight` (N,) has the
+    weights of the rows. In the columns `codes` (`Kernel.codes`) a centre takes the codes of the
+    nearest row. `rng` draws the starting centres and at most 20000 rows that are used. Cost O(NMD)
+    a pass.
     """
     from sklearn.cluster import KMeans  # slow to import; predictions do without
     from sklearn.metrics import pairwise_distances_argmin
@@ -64,19 +77,27 @@ def kmeans_points(
     seen = np.arange(len(X))
     if len(X) > SAMPLE_ROWS:
         seen = np.sort(rng.choice(len(X), SAMPLE_ROWS, replace=False))
-    distinct, number = np.unique(X[seen], axis=0, return_inverse=True)  # sorted: their order in X does not matter
+    # sorted: their order in X does not matter
+    distinct, number = np.unique(X[seen], axis=0, return_inverse=True)
     if len(distinct) <= n_inducing:
         return distinct
     share = np.bincount(number.ravel(), None if weight is None else weight[seen])
     scale, seed = column_spread(distinct, share), int(rng.integers(2**31))
-    Z = KMeans(n_inducing, n_init=1, random_state=seed).fit(distinct / scale, sample_weight=share).cluster_centers_ * scale
+    Z = (
+        KMeans(n_inducing, n_init=1, random_state=seed)
+        .fit(distinct / scale, sample_weight=share)
+        .cluster_centers_
+        * scale
+    )
     if codes:
         nearest = pairwise_distances_argmin(Z / scale, distinct / scale)
         Z[:, codes] = distinct[np.ix_(nearest, codes)]
     return Z
 
 # %% ../nbs/18_training.ipynb #06076a0b
-def column_spread(X: np.ndarray, weight: np.ndarray | None = None, constant: float | np.ndarray = 1.0) -> np.ndarray:
+def column_spread(
+    X: np.ndarray, weight: np.ndarray | None = None, constant: float | np.ndarray = 1.0
+) -> np.ndarray:
     """Standard deviation of each column (D,), and `constant`, () or (D,), for a constant column;
     `weight` (N,) has the weights of the rows.
     """
@@ -87,11 +108,15 @@ def column_spread(X: np.ndarray, weight: np.ndarray | None = None, constant: flo
 
 # %% ../nbs/18_training.ipynb #37867365
 def greedy_points(
-    kernel: Kernel, X: np.ndarray, n_inducing: int, tolerance: float = 1e-10, first: np.ndarray | None = None
+    kernel: Kernel,
+    X: np.ndarray,
+    n_inducing: int,
+    tolerance: float = 1e-10,
+    first: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Points (≤ M, D): those in `first` (m, D), then rows of X (N, D) chosen one by one, each where the
-    unexplained variance is largest, until no data point has more than the fraction `tolerance` of its
-    prior variance left. Cost O(NM²), memory O(NM). Equation 18.2 of the site.
+    """Points (≤ M, D): those in `first` (m, D), then rows of X (N, D) chosen one by one, each where
+    the unexplained variance is largest, until no data point has more than the fraction `tolerance`
+    of its prior variance left. Cost O(NM²), memory O(NM). Equation 18.2 of the site.
     """
     prior, chosen = kernel.diag(X), []
     already = 0 if first is None else len(first)
@@ -113,7 +138,10 @@ def greedy_points(
 
 # %% ../nbs/18_training.ipynb #fefa9142
 def initial_kernel(
-    X: np.ndarray, y: np.ndarray, likelihood: Likelihood | None = None, weight: np.ndarray | None = None
+    X: np.ndarray,
+    y: np.ndarray,
+    likelihood: Likelihood | None = None,
+    weight: np.ndarray | None = None,
 ) -> SquaredExponential:
     """An ARD squared exponential on the scale of the data. The likelihood, Gaussian by default,
     determines the variance from y; the lengthscales are √D times the standard deviations of the
@@ -133,7 +161,8 @@ class LBFGS(BaseEstimator):
     max_iter : int
         Maximal number of iterations.
     tol : float
-        Training has converged when the last 15 % of the iterations (20 to 60) gain less than this many nats per data point.
+        Training has converged when the last 15 % of the iterations (20 to 60) gain less than this
+        many nats per data point.
     n_restarts : int
         Number of further starts from perturbed parameters; the best result is kept.
     max_time : float, optional
@@ -185,8 +214,9 @@ class Adam(BaseEstimator):
 # %% ../nbs/18_training.ipynb #d69e29e5
 def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
     """The unit of each parameter, a power of two, as one vector. For inducing inputs (M, D) it is
-    about 2γ M^(−1/2D) with the standard deviation γ of their column. Where that is 0, γ is the lengthscale of
-    the column times the median of γ over lengthscale in the others, or 1. Frequencies have the inverse of this, all others 1.
+    about 2γ M^(−1/2D) with the standard deviation γ of their column. Where that is 0, γ is the
+    lengthscale of the column times the median of γ over lengthscale in the others, or 1.
+    Frequencies have the inverse of this, all others 1.
     """
     units = from_vector(np.ones(len(to_vector(parameters))), parameters)
     for name, value in parameters.items():
@@ -198,7 +228,11 @@ def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
                 length = np.exp(log_length)
         share = column_spread(value, constant=0.0) / length
         usual = np.median(share[share > 0.0]) if np.any(share > 0.0) else 1.0
-        unit = np.exp2(np.round(1 + np.log2(np.where(share > 0.0, share, usual) * length) - np.log2(M) / (2 * D)))
+        unit = np.exp2(
+            np.round(
+                1 + np.log2(np.where(share > 0.0, share, usual) * length) - np.log2(M) / (2 * D)
+            )
+        )
         units[name] *= unit
         if (frequency := name[:-1] + "frequency") in units:
             units[frequency] /= unit
@@ -207,7 +241,9 @@ def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
 # %% ../nbs/18_training.ipynb #4e8d2a91
 @dataclass
 class TimeLimit:
-    """What ends training early: a number of `seconds`, if it is given, from `begun` on the clock of `perf_counter`, or Ctrl-C."""
+    """What ends training early: a number of `seconds`, if it is given, from `begun` on the clock
+    of `perf_counter`, or Ctrl-C.
+    """
 
     seconds: float | None = None
     begun: float = field(default_factory=perf_counter)
@@ -216,29 +252,39 @@ class TimeLimit:
     @property
     def passed(self) -> bool:
         """Whether training should end."""
-        return self.interrupted or (self.seconds is not None and perf_counter() - self.begun >= self.seconds)
+        return self.interrupted or (
+            self.seconds is not None and perf_counter() - self.begun >= self.seconds
+        )
 
     def interrupt(self, found: object) -> None:
-        """Note that a KeyboardInterrupt was caught. It is raised again if nothing was `found` before, or if it is the second one."""
+        """Note that a KeyboardInterrupt was caught. It is raised again if nothing was `found`
+        before, or if it is the second one.
+        """
         if self.interrupted or not found:
             raise  # noqa: PLE0704
         self.interrupted = True
 
     def __str__(self) -> str:
-        return "it was interrupted" if self.interrupted else f"the limit of {self.seconds:g} s was reached"
+        return (
+            "it was interrupted"
+            if self.interrupted
+            else f"the limit of {self.seconds:g} s was reached"
+        )
 
 # %% ../nbs/18_training.ipynb #ed698853
 LOG_LIMIT = 100.0  # a line search that leaves ±100 in a log parameter is turned back
 
 
 class Objective:
-    """Log evidence plus log prior, in nats, as a function of the vector (F,) of the parameters of a model
-    that are not `fixed`. evidence(model) returns a `Fit` (or a part of it: an `Answer` or a `Visit`) and
-    its gradient (P,) with respect to `model.theta`. Each parameter has `limits` (2, F), set by the
-    priors, or (2, 1) without any, and `start` (F,) lies within them.
+    """Log evidence plus log prior, in nats, as a function of the vector (F,) of the parameters of a
+    model that are not `fixed`. evidence(model) returns a `Fit` (or a part of it: an `Answer` or a
+    `Visit`) and its gradient (P,) with respect to `model.theta`. Each parameter has `limits` (2,
+    F), set by the priors, or (2, 1) without any, and `start` (F,) lies within them.
     """
 
-    def __init__(self, model: Model, evidence: Callable[..., Any], fixed: Collection[str] = ()) -> None:
+    def __init__(
+        self, model: Model, evidence: Callable[..., Any], fixed: Collection[str] = ()
+    ) -> None:
         self.model, self.evidence = model, evidence
         self.parameters: dict[str, np.ndarray] = model.parameters()
         self.trained, free, logs = {}, [], []
@@ -248,7 +294,11 @@ class Objective:
                 self.trained[name] = value
                 logs.append(np.full(np.size(value), "log_" in name))
         self.free, self.logs = to_vector(free) > 0, to_vector(logs) > 0
-        self.limits: np.ndarray = limits_of(model.priors, self.trained) if model.priors else np.array([[-np.inf], [np.inf]])
+        self.limits: np.ndarray = (
+            limits_of(model.priors, self.trained)
+            if model.priors
+            else np.array([[-np.inf], [np.inf]])
+        )
         self.theta: np.ndarray = to_vector(self.parameters)
         self.start: np.ndarray = np.clip(self.theta[self.free], *self.limits)
 
@@ -281,20 +331,34 @@ class Objective:
         return fit.log_evidence + density, gradient[self.free] + slope, fit
 
 # %% ../nbs/18_training.ipynb #97bb3bad
-SITE_TOL = 3e-3  # while training; the error of the evidence is of the order of its square (Equation 18.5 of the site)
+# while training; the error of the evidence is of the order of its square (Equation 18.5 of the
+# site)
+SITE_TOL = 3e-3
 
 
 class WarmEvidence:
-    """The evidence of data and its gradient as a function of the model, where each search for the sites
-    starts from those of the last search that converged, `last`. Arguments as in `model_gradient`. With a
-    `record`, the results are stored in this checkpoint, and those of an earlier run are not computed again.
+    """The evidence of data and its gradient as a function of the model, where each search for the
+    sites starts from those of the last search that converged, `last`. Arguments as in
+    `model_gradient`. With a `record`, the results are stored in this checkpoint, and those of an
+    earlier run are not computed again.
     """
 
     def __init__(
-        self, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 0.0, memory: Memory | None = None,
-        tight: bool = False, record: Checkpoint | None = None,
+        self,
+        data: "Rows | Source",
+        power: float | np.ndarray = 0.5,
+        jitter: float = 0.0,
+        memory: Memory | None = None,
+        tight: bool = False,
+        record: Checkpoint | None = None,
     ) -> None:
-        self.data, self.power, self.jitter, self.memory, self.tight = data, power, jitter, memory, tight
+        self.data, self.power, self.jitter, self.memory, self.tight = (
+            data,
+            power,
+            jitter,
+            memory,
+            tight,
+        )
         self.last, self.record = None, record
         if record is not None:
             record.begin()
@@ -309,19 +373,33 @@ class WarmEvidence:
             return answer, answer.gradient
         try:
             fit, gradient = evidence_and_gradient(
-                model, self.data, self.power, self.jitter, self.last, SITE_TOL, self.memory, self.tight
+                model,
+                self.data,
+                self.power,
+                self.jitter,
+                self.last,
+                SITE_TOL,
+                self.memory,
+                self.tight,
             )
         except np.linalg.LinAlgError:
             if self.record is not None:
-                self.record.add(Answer(digest(model.theta), np.nan, np.full(model.theta.size, np.nan), False))
+                self.record.add(
+                    Answer(digest(model.theta), np.nan, np.full(model.theta.size, np.nan), False)
+                )
             raise
         self.last = fit.start if fit.converged else self.last
         if self.record is not None:
             start = fit.start if fit.converged else None
-            if start is not None and not isinstance(start, np.ndarray):  # distributed over the pieces of a source
+            # distributed over the pieces of a source
+            if start is not None and not isinstance(start, np.ndarray):
                 start = np.concatenate([start[k][0] for k in range(len(start))], axis=-1)
             question, converged = digest(model.theta), bool(fit.converged)
-            self.record.add(Answer(question, fit.log_evidence, gradient, converged, fit.n_sweeps, fit.jitter, start))
+            self.record.add(
+                Answer(
+                    question, fit.log_evidence, gradient, converged, fit.n_sweeps, fit.jitter, start
+                )
+            )
         return fit, gradient
 
 # %% ../nbs/18_training.ipynb #1480f89e
@@ -329,19 +407,24 @@ class WarmEvidence:
 class Training:
     """The trained model and a record of its training.
 
-    `counts` has the numbers of evaluations (`n_evaluations`), of those that failed (`n_rejected`) and of
-    sweeps over the sites (`n_sweeps`), and the largest relative jitter (`jitter_largest`); with batches,
-    how far the sums were out of date in each epoch, relative to their size (`drift_trace`).
+    `counts` has the numbers of evaluations (`n_evaluations`), of those that failed (`n_rejected`)
+    and of sweeps over the sites (`n_sweeps`), and the largest relative jitter (`jitter_largest`);
+    with batches, how far the sums were out of date in each epoch, relative to their size
+    (`drift_trace`).
     """
 
     model: Model  # with the best parameters found; with batches, with the last ones
-    fit: Fit | Answer  # to all data, from whose `start` further inference can start; recalled from a checkpoint, an `Answer`
-    objective: float  # what was maximised, in nats: the log evidence, plus the log prior if there are priors
+    # to all data, from whose `start` further inference can start; recalled from a checkpoint, an
+    # `Answer`
+    fit: Fit | Answer
+    # what was maximised, in nats: the log evidence, plus the log prior if there are priors
+    objective: float
     converged: bool  # False if a limit was reached or the line search failed; `message` says which
     message: str
     limit: str  # the argument to raise if training has not converged, such as `max_iter`
     n_iter: int  # the number of iterations, or of epochs
-    history: np.ndarray  # (n_iter + 1,), the objective at the start and after each iteration or epoch
+    # (n_iter + 1,), the objective at the start and after each iteration or epoch
+    history: np.ndarray
     log_prior: np.ndarray  # (n_iter + 1,), the log prior in it
     counts: dict[str, Any]
 
@@ -352,19 +435,29 @@ class Training:
 
 # %% ../nbs/18_training.ipynb #38522f9e
 STALLED, EXHAUSTED = 2, 1  # SciPy's status if the line search fails, and if a limit was reached
-LAST, FEWEST_AND_MOST = 0.15, (20, 60)  # the fraction of the iterations over which progress is measured, and its limits
+# the fraction of the iterations over which progress is measured, and its limits
+LAST, FEWEST_AND_MOST = 0.15, (20, 60)
 SHORTEST_AND_LONGEST = 20, 50  # histories of L-BFGS
 HISTORY_NUMBERS = 4_000_000  # in a history that is longer than the shortest
 
 
 class Ascent:
-    """Minus the objective as a function of parameters in their units, in the form that L-BFGS expects, with
-    a record of the run for N data points. Training has converged when the last iterations, the `window`, gained less than
-    `needed`, in nats, and ends (`late`) at the first iteration after the `limit`. The `trace` has the value and the log prior of each.
+    """Minus the objective as a function of parameters in their units, in the form that L-BFGS
+    expects, with a record of the run for N data points. Training has converged when the last
+    iterations, the `window`, gained less than `needed`, in nats, and ends (`late`) at the first
+    iteration after the `limit`. The `trace` has the value and the log prior of each.
     """
 
-    def __init__(self, objective: Objective, tol: float, n_data: float, limit: TimeLimit, bar: tqdm) -> None:
-        self.objective, self.tol, self.needed, self.limit, self.bar = objective, tol, tol * n_data, limit, bar
+    def __init__(
+        self, objective: Objective, tol: float, n_data: float, limit: TimeLimit, bar: tqdm
+    ) -> None:
+        self.objective, self.tol, self.needed, self.limit, self.bar = (
+            objective,
+            tol,
+            tol * n_data,
+            limit,
+            bar,
+        )
         self.units: np.ndarray = units_of(objective.trained)
         self.best = -np.inf, None, None, None  # value, vector, gradient and fit
         self.worst, self.converged, self.late = np.inf, False, False
@@ -372,8 +465,9 @@ class Ascent:
         self.counts = {"n_evaluations": 0, "n_rejected": 0, "n_sweeps": 0, "jitter_largest": 0.0}
 
     def __call__(self, scaled: np.ndarray) -> tuple[float, np.ndarray]:
-        """(−objective, −gradient) at parameters in their units; if they cannot be computed, a value above all
-        others and gradient zero. The best point, where a second run starts, is not evaluated again.
+        """(−objective, −gradient) at parameters in their units; if they cannot be computed, a value
+        above all others and gradient zero. The best point, where a second run starts, is not
+        evaluated again.
         """
         vector, (best, at, slope, fit) = self.units * scaled, self.best
         if at is not None and np.array_equal(vector, at):
@@ -389,57 +483,106 @@ class Ascent:
                 raise  # nothing can be computed at the start
             self.counts["n_rejected"] += 1
             return -self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros_like(vector)
-        self.counts["jitter_largest"], self.worst = max(self.counts["jitter_largest"], found.jitter), min(self.worst, value)
-        if at is None or not fit.converged or value > best:  # a failing line search may pass the best point
+        self.counts["jitter_largest"], self.worst = (
+            max(self.counts["jitter_largest"], found.jitter),
+            min(self.worst, value),
+        )
+        # a failing line search may pass the best point
+        if at is None or not fit.converged or value > best:
             self.best = value, vector.copy(), slope, found
         return -value, -self.units * slope
 
     def record(self, intermediate_result: OptimizeResult) -> None:
-        """Record the end of an iteration, and stop if training has converged or its time is over."""
+        """Record the end of an iteration, and stop if training has converged or its time is
+        over.
+        """
         value, at = -float(intermediate_result.fun), self.units * intermediate_result.x
-        self.trace.append((value, self.objective.log_prior(at)[0] if self.objective.model.priors else 0.0))
+        self.trace.append(
+            (value, self.objective.log_prior(at)[0] if self.objective.model.priors else 0.0)
+        )
         iteration = len(self.trace) - 1
         self.window = int(np.clip(LAST * iteration, *FEWEST_AND_MOST))
         self.bar.set_postfix_str(f"objective {value:.4g}")
         self.bar.update(iteration - self.bar.n)
-        self.converged = iteration >= self.window and value - self.trace[-1 - self.window][0] < self.needed
+        self.converged = (
+            iteration >= self.window and value - self.trace[-1 - self.window][0] < self.needed
+        )
         self.late = iteration > 0 and not self.converged and self.limit.passed
         if self.converged or self.late:
             raise StopIteration
 
 # %% ../nbs/18_training.ipynb #3cb616b4
 def outcome(ascent: Ascent, end: OptimizeResult, first: int) -> tuple[bool, str]:
-    """Whether training has converged, and a sentence that says how it ended. `end` is SciPy's account of the last run,
-    and `first` the number of entries of the trace before it.
+    """Whether training has converged, and a sentence that says how it ended. `end` is SciPy's
+    account of the last run, and `first` the number of entries of the trace before it.
     """
     n_iter, gain = len(ascent.trace) - 1, ascent.trace[-1][0] - ascent.trace[first - 1][0]
     if ascent.converged:
-        return True, f"the last {ascent.window} iterations gained less than {ascent.tol:g} nats per data point"
+        return (
+            True,
+            f"the last {ascent.window} iterations gained less than {ascent.tol:g} nats "
+            "per data point",
+        )
     if ascent.late:
         return False, f"{ascent.limit} after {n_iter} iterations"
     if end.status == STALLED and gain < ascent.needed:
         return True, "the line search found no higher value, also without its history"
-    return bool(end.success), f"still rising after {n_iter} iterations" if end.status == EXHAUSTED else str(end.message)
+    return bool(
+        end.success
+    ), f"still rising after {n_iter} iterations" if end.status == EXHAUSTED else str(end.message)
 
 # %% ../nbs/18_training.ipynb #1c823910
-def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLimit | None = None, progress: bool = False) -> Training:
-    """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w). Ctrl-C ends it with the
-    best parameters so far, unless there are none yet.
+def maximise(
+    objective: Objective,
+    options: LBFGS,
+    n_data: float,
+    limit: TimeLimit | None = None,
+    progress: bool = False,
+) -> Training:
+    """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w).
+    Ctrl-C ends it with the best parameters so far, unless there are none yet.
     """
     limit = limit or TimeLimit()
     with tqdm(total=options.max_iter, disable=not progress, desc="training", unit="it") as bar:
         ascent = Ascent(objective, options.tol, n_data, limit, bar)
-        end, before = OptimizeResult(x=objective.start / ascent.units, success=False, status=0, message=""), 1
-        bounds = (objective.limits / ascent.units).T if np.any(np.isfinite(objective.limits)) else None
+        end, before = (
+            OptimizeResult(x=objective.start / ascent.units, success=False, status=0, message=""),
+            1,
+        )
+        bounds = (
+            (objective.limits / ascent.units).T if np.any(np.isfinite(objective.limits)) else None
+        )
         memory = int(np.clip(HISTORY_NUMBERS // max(1, 2 * len(end.x)), *SHORTEST_AND_LONGEST))
         try:
             ascent.record(OptimizeResult(x=end.x, fun=ascent(end.x)[0]))
             for again in range(1 + options.max_iter):  # without the history
                 before, left = len(ascent.trace), max(1, options.max_iter + 1 - len(ascent.trace))
-                rules = {"maxcor": memory, "maxls": 10, "ftol": 0.0, "gtol": 1e-3 * ascent.needed, "maxiter": left, "maxfun": 10**6}
-                end = minimize(ascent, end.x, jac=True, method="L-BFGS-B", bounds=bounds, callback=ascent.record, options=rules)
-                in_vain = again and ascent.trace[-1][0] - ascent.trace[before - 1][0] < ascent.needed
-                if in_vain or end.status not in (0, STALLED) or ascent.late or len(ascent.trace) > options.max_iter:
+                rules = {
+                    "maxcor": memory,
+                    "maxls": 10,
+                    "ftol": 0.0,
+                    "gtol": 1e-3 * ascent.needed,
+                    "maxiter": left,
+                    "maxfun": 10**6,
+                }
+                end = minimize(
+                    ascent,
+                    end.x,
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=bounds,
+                    callback=ascent.record,
+                    options=rules,
+                )
+                in_vain = (
+                    again and ascent.trace[-1][0] - ascent.trace[before - 1][0] < ascent.needed
+                )
+                if (
+                    in_vain
+                    or end.status not in (0, STALLED)
+                    or ascent.late
+                    or len(ascent.trace) > options.max_iter
+                ):
                     break
         except KeyboardInterrupt:
             limit.interrupt(ascent.trace)
@@ -450,14 +593,22 @@ def maximise(objective: Objective, options: LBFGS, n_data: float, limit: TimeLim
         bar.set_postfix_str(f"objective {value:.4g}, {'converged' if converged else message}")
     history, log_priors = np.transpose(ascent.trace)
     return Training(
-        model=objective.model_at(vector), fit=fit, objective=value, converged=converged, message=message,
-        limit="max_time" if ascent.late else "max_iter", n_iter=len(history) - 1, history=history, log_prior=log_priors, counts=ascent.counts,
+        model=objective.model_at(vector),
+        fit=fit,
+        objective=value,
+        converged=converged,
+        message=message,
+        limit="max_time" if ascent.late else "max_iter",
+        n_iter=len(history) - 1,
+        history=history,
+        log_prior=log_priors,
+        counts=ascent.counts,
     )
 
 # %% ../nbs/18_training.ipynb #eba5ae0b
 def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = ()) -> Model:
-    """The model with a standard normal number added to each trained log parameter, and to weights in
-    units of their size; inducing inputs and places keep their values.
+    """The model with a standard normal number added to each trained log parameter, and to weights
+    in units of their size; inducing inputs and places keep their values.
     """
     parameters, moved = model.parameters(), {}
     for name, value in parameters.items():
@@ -472,11 +623,23 @@ SECONDS_BETWEEN_SAVES = 30.0  # of a checkpoint
 
 
 def owner_of(
-    model: Model, data: "Rows | Source", power: float | np.ndarray, jitter: float, memory: Memory | None, tight: bool,
+    model: Model,
+    data: "Rows | Source",
+    power: float | np.ndarray,
+    jitter: float,
+    memory: Memory | None,
+    tight: bool,
     fixed: Collection[str],
 ) -> str:
     """Digest of everything that determines the path of training; not of limits and `tol`."""
-    priors = [[name, type(prior).__name__, *(np.asarray(value).tolist() for value in vars(prior).values())] for name, prior in model.priors.items()]
+    priors = [
+        [
+            name,
+            type(prior).__name__,
+            *(np.asarray(value).tolist() for value in vars(prior).values()),
+        ]
+        for name, prior in model.priors.items()
+    ]
     kinds = repr((model.kernel, model.likelihood, model.mean, type(model.features), priors))
     fields = [repr(field) for field in vars(model.features).values()]
     if data.resident:
@@ -497,25 +660,37 @@ def check_fixed(model: Model, fixed: Collection[str]) -> None:
     """Raise a ValueError if `fixed` contains names that are not parameters of the model."""
     unknown = sorted(set(fixed) - set(model.parameters()))
     if unknown:
-        raise ValueError(f"`fixed` must name parameters of the model ({', '.join(model.parameters())}); got {unknown}.")
+        raise ValueError(
+            "`fixed` must name parameters of the model "
+            f"({', '.join(model.parameters())}); got {unknown}."
+        )
 
 # %% ../nbs/18_training.ipynb #e8bb56bf
 @one_blas_thread()
 def train(
-    model: Model, data: "Rows | Source", power: float | np.ndarray = 0.5, jitter: float = 1e-8,
-    training: LBFGS | Adam = LBFGS(), fixed: Collection[str] = (), memory: Memory | None = None, tight: bool = False,  # noqa: B008
-    rng: np.random.Generator | None = None, limit: TimeLimit | None = None, progress: bool = False,
+    model: Model,
+    data: "Rows | Source",
+    power: float | np.ndarray = 0.5,
+    jitter: float = 1e-8,
+    training: LBFGS | Adam = LBFGS(),
+    fixed: Collection[str] = (),
+    memory: Memory | None = None,
+    tight: bool = False,  # noqa: B008
+    rng: np.random.Generator | None = None,
+    limit: TimeLimit | None = None,
+    progress: bool = False,
     callback: Callable[..., Any] | None = None,
 ) -> Training:
     """The model trained on data, by L-BFGS or by batches with Adam.
 
-    Training starts at `model`; with `priors`, the sum of log evidence and log prior is maximised. The
-    parameters named in `fixed` keep their values. `rng` (seed 0 by default) is for restarts or batches,
-    `limit` is a limit of time that began before, instead of `max_time`, and callback(epoch) is called
-    with an `Epoch` after each pass of Adam over the batches. The other arguments are those of
-    `model_gradient`. Cost 6NM² flops for each evaluation, more if the sites have to be searched for.
-    Ctrl-C (KeyboardInterrupt) ends training with the best parameters so far, as the limit does, and is passed on
-    if there are none yet, or if it comes again. LinAlgError if the evidence cannot be computed at the start.
+    Training starts at `model`; with `priors`, the sum of log evidence and log prior is maximised.
+    The parameters named in `fixed` keep their values. `rng` (seed 0 by default) is for restarts or
+    batches, `limit` is a limit of time that began before, instead of `max_time`, and
+    callback(epoch) is called with an `Epoch` after each pass of Adam over the batches. The other
+    arguments are those of `model_gradient`. Cost 6NM² flops for each evaluation, more if the sites
+    have to be searched for. Ctrl-C (KeyboardInterrupt) ends training with the best parameters so
+    far, as the limit does, and is passed on if there are none yet, or if it comes again.
+    LinAlgError if the evidence cannot be computed at the start.
     """
     if fixed:
         check_fixed(model, fixed)
@@ -527,11 +702,30 @@ def train(
     if training.checkpoint is not None:
         owner = owner_of(model, data, power, jitter, memory, tight, fixed)
         if isinstance(training, Adam):
-            owner = digest(owner, training.batch_size, training.learning_rate, training.n_epochs, repr(rng.bit_generator.state))
+            owner = digest(
+                owner,
+                training.batch_size,
+                training.learning_rate,
+                training.n_epochs,
+                repr(rng.bit_generator.state),
+            )
         record = Checkpoint(training.checkpoint, owner, SECONDS_BETWEEN_SAVES)
     if isinstance(training, Adam):
         return train_by_batches(  # noqa: F821
-            model, data, power, jitter, training, fixed, memory, tight, rng, limit, progress, n_data, record, callback
+            model,
+            data,
+            power,
+            jitter,
+            training,
+            fixed,
+            memory,
+            tight,
+            rng,
+            limit,
+            progress,
+            n_data,
+            record,
+            callback,
         )
     results, starts = [], 0
     try:
@@ -539,7 +733,9 @@ def train(
             start, starts = disturbed(model, rng, fixed) if starts else model, starts + 1
             evidence = WarmEvidence(data, power, jitter, memory, tight, record)
             try:
-                results.append(maximise(Objective(start, evidence, fixed), training, n_data, limit, progress))
+                results.append(
+                    maximise(Objective(start, evidence, fixed), training, n_data, limit, progress)
+                )
             except np.linalg.LinAlgError:
                 if starts == 1:  # a disturbed start may fail
                     raise
@@ -549,7 +745,9 @@ def train(
         limit.interrupt(results)
     best = max(results, key=attrgetter("fit.converged", "objective"))
     ended = starts - limit.interrupted
-    if ended <= training.n_restarts and (best.converged or limit.interrupted and training.n_restarts):
+    if ended <= training.n_restarts and (
+        best.converged or limit.interrupted and training.n_restarts
+    ):
         message = f"{limit} after {ended} of {1 + training.n_restarts} starts"
         best = replace(best, converged=False, message=message, limit="max_time")
     return best
@@ -563,12 +761,16 @@ def starting_lengthscale(model: Model, data: Rows) -> Model:
     """The model with its lengthscales multiplied by 1, 0.3, 0.1 or 0.03, whichever has the highest
     evidence at power 0.5, for Gaussian noise and at most 20000 rows. Cost twelve evaluations.
     """
-    few = data.at(np.arange(0, len(data.X), -(-len(data.X) // SAMPLE_ROWS)))._replace(power=None, blocks=None)
+    few = data.at(np.arange(0, len(data.X), -(-len(data.X) // SAMPLE_ROWS)))._replace(
+        power=None, blocks=None
+    )
     best, start = -np.inf, model
     for factor in SHORTER:
         kernel = replace(model.kernel, lengthscale=factor * model.kernel.lengthscale)
         for share in NOISES:
-            shorter = replace(model, kernel=kernel, likelihood=Gaussian(share * float(model.kernel.variance)))
+            shorter = replace(
+                model, kernel=kernel, likelihood=Gaussian(share * float(model.kernel.variance))
+            )
             with suppress(np.linalg.LinAlgError):
                 height = model_evidence(shorter, few, 0.5, 1e-8).log_evidence
                 if height > best:
@@ -581,21 +783,28 @@ HELD_OUT = 0.2  # fraction of the rows that are held out
 
 # %% ../nbs/18_training.ipynb #58469878
 def advised_power(loss: str, likelihood: Likelihood) -> float:
-    """The power that experiments suggest for a likelihood, if squared errors (`loss` is "auto") or negative log
-    densities ("log_loss") should be small. For the latter, in regression, the paper recommends 1
-    (section 4); in its repetition on the site 0.8 is rarely worse and never as bad.
+    """The power that experiments suggest for a likelihood, if squared errors (`loss` is "auto") or
+    negative log densities ("log_loss") should be small. For the latter, in regression, the paper
+    recommends 1 (section 4); in its repetition on the site 0.8 is rarely worse and never as bad.
     """
     return 0.8 if loss == "log_loss" and isinstance(likelihood, Gaussian) else 0.5
 
 # %% ../nbs/18_training.ipynb #3d8a89c5
 def held_out_power(
-    model: Model, data: Rows, rng: np.random.Generator, powers: Sequence[float] = POWERS, jitter: float = 1e-8,
-    training: LBFGS = LBFGS(), fixed: Collection[str] = (), tight: bool = False, limit: TimeLimit | None = None,  # noqa: B008
+    model: Model,
+    data: Rows,
+    rng: np.random.Generator,
+    powers: Sequence[float] = POWERS,
+    jitter: float = 1e-8,
+    training: LBFGS = LBFGS(),
+    fixed: Collection[str] = (),
+    tight: bool = False,
+    limit: TimeLimit | None = None,  # noqa: B008
     progress: bool = False,
 ) -> tuple[float, Model, dict[str, Any]]:
-    """The power with the highest predictive density of held-out rows, the model trained at this power
-    on the others, and the sweep: `power`, and `log_density` of the held-out rows in nats per data
-    point, both (P,), −∞ where the sites did not settle.
+    """The power with the highest predictive density of held-out rows, the model trained at this
+    power on the others, and the sweep: `power`, and `log_density` of the held-out rows in nats per
+    data point, both (P,), −∞ where the sites did not settle.
 
     `rng` draws the fifth of the rows that is held out, among those with a positive weight. Training
     at the first power starts from `model`. The other arguments are those of `train`.
@@ -607,7 +816,17 @@ def held_out_power(
     try:
         for power in powers:
             try:
-                result = train(model, learning, power, jitter, training, fixed, tight=tight, limit=limit, progress=progress)
+                result = train(
+                    model,
+                    learning,
+                    power,
+                    jitter,
+                    training,
+                    fixed,
+                    tight=tight,
+                    limit=limit,
+                    progress=progress,
+                )
             except np.linalg.LinAlgError:  # this power cannot be judged
                 tried.append((-np.inf, model))
                 continue
@@ -615,7 +834,9 @@ def held_out_power(
             tried.append((-np.inf, model))
             fit = model_evidence(model, learning, power, jitter, result.fit.start, tight=tight)
             mean, var = model_predict(model, fit.posteriors, judging.X)
-            density = predictive_log_density(model.likelihood.at(judging.X), judging.y, mean, var + judging.known_variance)
+            density = predictive_log_density(
+                model.likelihood.at(judging.X), judging.y, mean, var + judging.known_variance
+            )
             if np.isfinite(fit.log_evidence):
                 tried[-1] = float(np.average(density, weights=weight)), model
             if limit.interrupted:
@@ -624,7 +845,11 @@ def held_out_power(
         limit.interrupt(tried)
     scores, models = zip(*tried)
     best = int(np.nanargmax(scores))
-    return float(powers[best]), models[best], {"power": np.array(powers[: len(scores)]), "log_density": np.array(scores)}
+    return (
+        float(powers[best]),
+        models[best],
+        {"power": np.array(powers[: len(scores)]), "log_density": np.array(scores)},
+    )
 
 # %% ../nbs/19_stochastic.ipynb #f07915b0
 import json
@@ -638,7 +863,17 @@ from .model import shards_of
 from .numerics.linalg import Factor
 from .quadrature import Accuracy
 from .regression import through_factor, whitened_moments
-from .shards import Projection, Shard, Shards, Step, Sums, adjoints, projections, site_sums, step_sites
+from sparse_pep.shards import (
+    Projection,
+    Shard,
+    Shards,
+    Step,
+    Sums,
+    adjoints,
+    projections,
+    site_sums,
+    step_sites,
+)
 from .sites import Posterior, posterior_from_sums
 from .streaming import Memory
 
@@ -653,7 +888,12 @@ class Batch(NamedTuple):
 
 # %% ../nbs/19_stochastic.ipynb #c8dac9a0
 def batch_of(
-    model: Model, piece: Rows, power: float = 0.5, jitter: float = 0.0, memory: Memory | None = None, tight: bool = False
+    model: Model,
+    piece: Rows,
+    power: float = 0.5,
+    jitter: float = 0.0,
+    memory: Memory | None = None,
+    tight: bool = False,
 ) -> Batch:
     """The rows of a piece of data as a batch. Arguments as in `model_gradient`. Cost M³ flops."""
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
@@ -662,11 +902,15 @@ def batch_of(
     shard, *earlier = shards.local
     shard.centred = False  # q depends on the other batches too
     if tight and not shard.known:
-        raise ValueError("`tight=True` needs Gaussian noise where training uses batches of the data.")
+        raise ValueError(
+            "`tight=True` needs Gaussian noise where training uses batches of the data."
+        )
     return Batch(shard, earlier, Kuu, pull_Kuu)
 
 # %% ../nbs/19_stochastic.ipynb #934ee461
-def random_batches(n_data: int, batch_size: int, rng: np.random.Generator, blocks: np.ndarray | None = None) -> list[np.ndarray]:
+def random_batches(
+    n_data: int, batch_size: int, rng: np.random.Generator, blocks: np.ndarray | None = None
+) -> list[np.ndarray]:
     """Row numbers of random batches of about `batch_size` rows, in order within each batch.
 
     With labels `blocks` (N,) every batch consists of whole blocks.
@@ -688,8 +932,9 @@ LARGE = 1 << 27  # numbers in the sums of all batches: 1 GB
 
 
 class HeldSums:
-    """The sums of each of J batches at its last visit (Equation 19.1 of the site): `precision` (J, C, M, M) and `shift`
-    (J, C, M), or (J, 1, M, K) of K outputs; and `total`, the pair of both added over the batches.
+    """The sums of each of J batches at its last visit (Equation 19.1 of the site): `precision` (J,
+    C, M, M) and `shift` (J, C, M), or (J, 1, M, K) of K outputs; and `total`, the pair of both
+    added over the batches.
     """
 
     def __init__(self, n_batches: int, shape: tuple[int, ...]) -> None:
@@ -719,20 +964,28 @@ class Visit(NamedTuple):
 
     posteriors: list[Posterior]  # of each latent function, with the new sites
     projection: Projection  # with the sites before the update
-    log_evidence: float  # the estimate of log Z, in nats, with the sites before the update (Equation 19.3 of the site)
-    stale: np.ndarray  # difference between the shift at the current parameters and the one that was held
+    # the estimate of log Z, in nats, with the sites before the update (Equation 19.3 of the site)
+    log_evidence: float
+    # difference between the shift at the current parameters and the one that was held
+    stale: np.ndarray
 
 # %% ../nbs/19_stochastic.ipynb #bde6c0d5
-def posteriors_with(batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarray]) -> list[Posterior] | None:
+def posteriors_with(
+    batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarray]
+) -> list[Posterior] | None:
     """q(u) of each latent function from the sums of a batch and those of all others, or None
     if one of them is not a distribution.
     """
     total = own._replace(precision=own.precision + others[0], shift=own.shift + others[1])
     for shard in batch.earlier:
         more = site_sums(shard)
-        total = total._replace(precision=total.precision + more.precision, shift=total.shift + more.shift)
+        total = total._replace(
+            precision=total.precision + more.precision, shift=total.shift + more.shift
+        )
     try:
-        posteriors = [posterior_from_sums(batch.Kuu, *part) for part in zip(total.precision, total.shift)]
+        posteriors = [
+            posterior_from_sums(batch.Kuu, *part) for part in zip(total.precision, total.shift)
+        ]
     except np.linalg.LinAlgError:
         return None
     return posteriors if all(q.B.jitter == 0.0 for q in posteriors) else None
@@ -752,8 +1005,9 @@ STEPS = (0.0, 0.5, 0.5, 1.0)  # after a full step, steps back to the sizes 1, 1/
 def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None) -> Visit | None:
     """Update the sites (2, C, n) of batch k by one parallel step, and the held sums with them.
 
-    The step is shortened until q(u) and all cavities are distributions. Returns None, and changes nothing, if they are not
-    before the step. Cost 4nM² flops for each latent function, O(M³) and the quadrature. Section 3.8 of the paper.
+    The step is shortened until q(u) and all cavities are distributions. Returns None, and changes
+    nothing, if they are not before the step. Cost 4nM² flops for each latent function, O(M³) and
+    the quadrature. Section 3.8 of the paper.
     """
     shard, others, n_batches = batch.shard, held.without(k), len(held.shift)
     own = site_sums(shard, sites)
@@ -782,15 +1036,18 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
 def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> np.ndarray:
     """The contribution (P,) of a batch to the gradient of log Z with respect to `model.theta`.
 
-    The sites are taken as converged. A memory contributes an equal share to every batch. The sum over all batches is the
-    gradient, and the contribution times the number of batches is an unbiased estimate of it. Equations 19.5 and 19.6 of
-    the site; section 3.8 of the paper. Cost 5nM² flops for each latent function, and O(M³).
+    The sites are taken as converged. A memory contributes an equal share to every batch. The sum
+    over all batches is the gradient, and the contribution times the number of batches is an
+    unbiased estimate of it. Equations 19.5 and 19.6 of the site; section 3.8 of the paper. Cost
+    5nM² flops for each latent function, and O(M³).
     """
     whitened, pulled = [whitened_moments(posterior) for posterior in found.posteriors], 0.0
     likelihood_bar, mean_bar = found.projection.likelihood_bar, found.projection.mean_bar
     for shard in (batch.shard, *batch.earlier):
         sums, own, Kuu_bar = site_sums(shard), adjoints(shard, whitened), 0.0
-        for (mean, cov), precision, shift, outer in zip(whitened, sums.precision, sums.shift, own.outer):
+        for (mean, cov), precision, shift, outer in zip(
+            whitened, sums.precision, sums.shift, own.outer
+        ):
             beta = np.atleast_2d(mean.T)
             H = len(beta) * (precision - precision @ cov) - outer
             H += (np.atleast_2d(shift.T) - beta @ precision).T @ beta
@@ -803,7 +1060,9 @@ def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> 
         else:  # a memory does not depend on the parameters of likelihood and mean
             pulled = pulled + (own.pulled + through_Kuu) / n_batches
     size = len(to_vector(model.kernel.parameters()))
-    return np.concatenate([pulled[:size], np.atleast_1d(likelihood_bar), pulled[size:], np.atleast_1d(mean_bar)])
+    return np.concatenate(
+        [pulled[:size], np.atleast_1d(likelihood_bar), pulled[size:], np.atleast_1d(mean_bar)]
+    )
 
 # %% ../nbs/19_stochastic.ipynb #135dba4c
 class AdamDirections:
@@ -814,7 +1073,8 @@ class AdamDirections:
     Kingma and Ba (2015), Adam: a method for stochastic optimization.
     """
 
-    keep: ClassVar[tuple[float, float]] = 0.9, 0.999  # what the two running means keep of themselves at each step
+    # what the two running means keep of themselves at each step
+    keep: ClassVar[tuple[float, float]] = 0.9, 0.999
 
     def __init__(self, size: int) -> None:
         self.mean, self.square, self.n_steps = np.zeros(size), np.zeros(size), 0
@@ -835,7 +1095,9 @@ def step_lengths(parameters: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray
     spread, units = X.std(axis=0), []
     for name, value in parameters.items():
         places = name.startswith("features.") and name.endswith("Z")
-        units.append(np.broadcast_to(spread[: np.shape(value)[-1]] if places else 1.0, np.shape(value)))
+        units.append(
+            np.broadcast_to(spread[: np.shape(value)[-1]] if places else 1.0, np.shape(value))
+        )
     return to_vector(units)
 
 # %% ../nbs/19_stochastic.ipynb #15d56b9f
@@ -845,16 +1107,22 @@ def decay(progress: float) -> float:
 
 # %% ../nbs/19_stochastic.ipynb #1be413e0
 class Batches:
-    """N rows in J batches, with the sites of all rows and the sums of each batch. As a function of the
-    model it is the evidence that `Objective` expects, estimated from one batch, the `next`.
+    """N rows in J batches, with the sites of all rows and the sums of each batch. As a function of
+    the model it is the evidence that `Objective` expects, estimated from one batch, the `next`.
 
     `rows` are the numbers of the rows of each batch, by which the data can be selected; the other
-    arguments are those of `model_gradient`. `sites` (2, C, N) are None if the noise is Gaussian, so that
-    they are known.
+    arguments are those of `model_gradient`. `sites` (2, C, N) are None if the noise is Gaussian, so
+    that they are known.
     """
 
     def __init__(
-        self, model: Model, data: "Rows | Source", power: float, jitter: float, memory: Memory | None, tight: bool,  # noqa: F821
+        self,
+        model: Model,
+        data: "Rows | Source",
+        power: float,
+        jitter: float,
+        memory: Memory | None,
+        tight: bool,  # noqa: F821
         rows: list[np.ndarray],
     ) -> None:
         self.data, self.rows, self.next = data, rows, 0
@@ -862,8 +1130,10 @@ class Batches:
         shard, C, M = self.batch(model).shard, model.likelihood.n_latent, len(model.features)
         if (size := len(rows) * C * M**2) > LARGE:
             warnings.warn(
-                f"the sums of {len(rows)} batches take {8e-9 * size:.1f} GB of memory; a larger `batch_size` takes less.",
-                UserWarning, stacklevel=5,
+                f"the sums of {len(rows)} batches take {8e-9 * size:.1f} GB of memory; a "
+                "larger `batch_size` takes less.",
+                UserWarning,
+                stacklevel=5,
             )
         self.held: HeldSums = HeldSums(len(rows), (C, M, *shard.y.shape[1:]))
         self.sites: np.ndarray | None = None if shard.known else np.zeros((2, C, data.n_data))
@@ -900,20 +1170,41 @@ FIRST_PASSES = 2  # passes of epoch 0, which updates the sites only
 
 
 class Epochs:
-    """Passes over the batches of an objective, and all that changes from one to the next. A parameter moves by about `units` (P,)
-    in a step at first; `trace` has the objective, the log prior and the drift of each epoch.
+    """Passes over the batches of an objective, and all that changes from one to the next. A
+    parameter moves by about `units` (P,) in a step at first; `trace` has the objective, the log
+    prior and the drift of each epoch.
     """
 
-    def __init__(self, objective: Objective, batches: Batches, options: Adam, n_data: float, rng: np.random.Generator) -> None:
-        self.objective, self.batches, self.n_epochs, self.n_data, self.rng = objective, batches, options.n_epochs, n_data, rng
-        few = batches.data.at(np.arange(0, batches.data.n_data, -(-batches.data.n_data // SAMPLE_ROWS)))
+    def __init__(
+        self,
+        objective: Objective,
+        batches: Batches,
+        options: Adam,
+        n_data: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.objective, self.batches, self.n_epochs, self.n_data, self.rng = (
+            objective,
+            batches,
+            options.n_epochs,
+            n_data,
+            rng,
+        )
+        few = batches.data.at(
+            np.arange(0, batches.data.n_data, -(-batches.data.n_data // SAMPLE_ROWS))
+        )
         self.units = options.learning_rate * step_lengths(objective.trained, few.X)
-        self.vector, self.directions, self.n_skipped = objective.start, AdamDirections(len(objective.start)), 0
+        self.vector, self.directions, self.n_skipped = (
+            objective.start,
+            AdamDirections(len(objective.start)),
+            0,
+        )
         self.trace: list[tuple[float, float, float]] = []
 
     def next_epoch(self) -> tuple[float, Visit | None]:
-        """Visit all batches in random order, with a step after each visit except in epoch 0. Returns the mean of the estimates
-        of the objective, in nats, and the last visit; or NaN and None if every visit failed.
+        """Visit all batches in random order, with a step after each visit except in epoch 0.
+        Returns the mean of the estimates of the objective, in nats, and the last visit; or NaN and
+        None if every visit failed.
         """
         epoch, batches = len(self.trace), self.batches
         for _ in range(1 if epoch else FIRST_PASSES):
@@ -927,22 +1218,49 @@ class Epochs:
                 values.append(value)
                 stale = stale + found.stale
                 if epoch:
-                    size = self.units * decay(self.directions.n_steps / (self.n_epochs * len(batches.rows)))
-                    self.vector = np.clip(self.vector + size * self.directions(slope / self.n_data), *self.objective.limits)
+                    size = self.units * decay(
+                        self.directions.n_steps / (self.n_epochs * len(batches.rows))
+                    )
+                    self.vector = np.clip(
+                        self.vector + size * self.directions(slope / self.n_data),
+                        *self.objective.limits,
+                    )
             batches.held.add_up()
-        value, length = float(np.mean(values)) if values else np.nan, np.linalg.norm(batches.held.total[1])
+        value, length = (
+            float(np.mean(values)) if values else np.nan,
+            np.linalg.norm(batches.held.total[1]),
+        )
         drift = float(np.linalg.norm(stale) / length) if epoch and length > 0.0 else 0.0
-        self.trace.append((value, self.objective.log_prior(self.vector)[0] if self.objective.model.priors else 0.0, drift))
+        self.trace.append(
+            (
+                value,
+                self.objective.log_prior(self.vector)[0] if self.objective.model.priors else 0.0,
+                drift,
+            )
+        )
         return value, found
 
     def saved(self) -> dict[str, Any]:
         """What a checkpoint holds after an epoch, by name."""
-        batches, adam, (history, log_priors, drifts) = self.batches, self.directions, np.transpose(self.trace)
+        batches, adam, (history, log_priors, drifts) = (
+            self.batches,
+            self.directions,
+            np.transpose(self.trace),
+        )
         return {
-            "vector": self.vector, "n_skipped": self.n_skipped, "history": history, "log_prior": log_priors, "drift": drifts,
-            "mean": adam.mean, "square": adam.square, "n_steps": adam.n_steps, "precision": batches.held.precision,
-            "shift": batches.held.shift, "sites": batches.sites, "rng": json.dumps(self.rng.bit_generator.state),
-        }  # fmt: skip
+            "vector": self.vector,
+            "n_skipped": self.n_skipped,
+            "history": history,
+            "log_prior": log_priors,
+            "drift": drifts,
+            "mean": adam.mean,
+            "square": adam.square,
+            "n_steps": adam.n_steps,
+            "precision": batches.held.precision,
+            "shift": batches.held.shift,
+            "sites": batches.sites,
+            "rng": json.dumps(self.rng.bit_generator.state),
+        }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Continue from what `saved` returned."""
@@ -950,13 +1268,25 @@ class Epochs:
         self.vector, self.n_skipped = saved["vector"], saved["n_skipped"]
         self.trace = list(zip(*(saved[name] for name in ("history", "log_prior", "drift"))))
         adam.mean, adam.square, adam.n_steps = saved["mean"], saved["square"], saved["n_steps"]
-        batches.held.precision, batches.held.shift, batches.sites = saved["precision"], saved["shift"], saved["sites"]
+        batches.held.precision, batches.held.shift, batches.sites = (
+            saved["precision"],
+            saved["shift"],
+            saved["sites"],
+        )
         batches.held.add_up()
         self.rng.bit_generator.state = json.loads(saved["rng"])
 
 # %% ../nbs/19_stochastic.ipynb #73c2905e
-def run_epochs(epochs: Epochs, limit: TimeLimit, record: Checkpoint | None, callback: Callable[[Epoch], object] | None, bar: tqdm) -> None:
-    """Epochs until their number is reached, or the limit or Ctrl-C ends them; each is reported to the callback and the bar."""
+def run_epochs(
+    epochs: Epochs,
+    limit: TimeLimit,
+    record: Checkpoint | None,
+    callback: Callable[[Epoch], object] | None,
+    bar: tqdm,
+) -> None:
+    """Epochs until their number is reached, or the limit or Ctrl-C ends them; each is reported
+    to the callback and the bar.
+    """
     try:
         for epoch in bar:
             value, found = epochs.next_epoch()
@@ -974,18 +1304,33 @@ def run_epochs(epochs: Epochs, limit: TimeLimit, record: Checkpoint | None, call
 
 # %% ../nbs/19_stochastic.ipynb #d407fec9
 def train_by_batches(
-    model: Model, data: "Rows | Source", power: float | np.ndarray, jitter: float, options: Adam,  # noqa: F821
-    fixed: Collection[str], memory: Memory | None, tight: bool, rng: np.random.Generator, limit: TimeLimit,
-    progress: bool, n_data: float, record: Checkpoint | None, callback: Callable[[Epoch], object] | None,
+    model: Model,
+    data: "Rows | Source",
+    power: float | np.ndarray,
+    jitter: float,
+    options: Adam,  # noqa: F821
+    fixed: Collection[str],
+    memory: Memory | None,
+    tight: bool,
+    rng: np.random.Generator,
+    limit: TimeLimit,
+    progress: bool,
+    n_data: float,
+    record: Checkpoint | None,
+    callback: Callable[[Epoch], object] | None,
 ) -> Training:
-    """The result of stochastic Power EP. Arguments as in `train`, and N, or Σ w. What the `Epochs` save is written to `record`,
-    and taken from it if it was read from a file.
+    """The result of stochastic Power EP. Arguments as in `train`, and N, or Σ w. What the `Epochs`
+    save is written to `record`, and taken from it if it was read from a file.
 
-    A step costs 9nM² flops for each latent function and O(M³), for n rows in a batch; the sums need N/n · (M² + M) numbers
-    for each. The last inference adds sweeps over all data of 2NM² flops each. Section 3.8 of Bui, Yan and Turner (2017).
+    A step costs 9nM² flops for each latent function and O(M³), for n rows in a batch; the sums need
+    N/n · (M² + M) numbers for each. The last inference adds sweeps over all data of 2NM² flops
+    each. Section 3.8 of Bui, Yan and Turner (2017).
     """
     if not hasattr(data, "at"):
-        raise ValueError("mini-batches draw rows by their numbers; give arrays, memory maps or a converted table.")
+        raise ValueError(
+            "mini-batches draw rows by their numbers; give arrays, memory maps or a "
+            "converted table."
+        )
     if np.ndim(power):
         data, power = data._replace(power=power), 0.5
     rows = random_batches(data.n_data, options.batch_size, rng, data.blocks)
@@ -994,10 +1339,14 @@ def train_by_batches(
     epochs = Epochs(objective, batches, options, n_data, rng)
     if record is not None and record.state is not None:
         epochs.restore(record.state)
-    with tqdm(range(len(epochs.trace), options.n_epochs + 1), disable=not progress, desc="epochs") as bar:
+    with tqdm(
+        range(len(epochs.trace), options.n_epochs + 1), disable=not progress, desc="epochs"
+    ) as bar:
         run_epochs(epochs, limit, record, callback, bar)
         trained = objective.model_at(epochs.vector)
-        infer = partial(model_evidence, trained, data, power, jitter, batches.sites, memory=memory, tight=tight)
+        infer = partial(
+            model_evidence, trained, data, power, jitter, batches.sites, memory=memory, tight=tight
+        )
         try:
             fit = infer()
         except KeyboardInterrupt:
@@ -1008,13 +1357,26 @@ def train_by_batches(
         if late := limit.interrupted or n_epochs < options.n_epochs:
             converged, message = False, f"{limit} after {n_epochs} epochs"
         bar.total = bar.n
-        bar.set_postfix_str(f"objective per data point {history[-1] / n_data:.4f}, {'converged' if converged else message}")
+        bar.set_postfix_str(
+            f"objective per data point {history[-1] / n_data:.4f}, "
+            f"{'converged' if converged else message}"
+        )
     return Training(
-        model=trained, fit=replace(fit, shards=None), objective=fit.log_evidence + log_priors[-1],
-        converged=bool(converged and fit.converged), message=message, limit="max_time" if late else "n_epochs",
-        n_iter=n_epochs, history=history, log_prior=log_priors,
-        counts={"n_evaluations": epochs.directions.n_steps, "n_rejected": epochs.n_skipped, "drift_trace": drifts},
-    )  # fmt: skip
+        model=trained,
+        fit=replace(fit, shards=None),
+        objective=fit.log_evidence + log_priors[-1],
+        converged=bool(converged and fit.converged),
+        message=message,
+        limit="max_time" if late else "n_epochs",
+        n_iter=n_epochs,
+        history=history,
+        log_prior=log_priors,
+        counts={
+            "n_evaluations": epochs.directions.n_steps,
+            "n_rejected": epochs.n_skipped,
+            "drift_trace": drifts,
+        },
+    )
 
 # %% ../nbs/19_stochastic.ipynb #d2bf7b66
 FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
@@ -1038,8 +1400,8 @@ SMALLEST = 1e-12  # mean square of the targets, in units of their variance under
 
 
 def gains_of_noise(X: np.ndarray, z: np.ndarray) -> tuple[float, float]:
-    """The gains of Student's t and of a variance that varies with X (n, D), over one Gaussian of mean zero, from standardised
-    residuals z (n,) in random order.
+    """The gains of Student's t and of a variance that varies with X (n, D), over one Gaussian of
+    mean zero, from standardised residuals z (n,) in random order.
     """
     from scipy.stats import norm, t  # slow to import, as the next
     from sklearn.tree import DecisionTreeRegressor
@@ -1050,23 +1412,34 @@ def gains_of_noise(X: np.ndarray, z: np.ndarray) -> tuple[float, float]:
         for _ in range(50):
             var = np.mean((df + 1.0) * square / (df + square / var))
         densities.append(np.mean(t.logpdf(z, df, scale=np.sqrt(var))))
-    tree = DecisionTreeRegressor(max_leaf_nodes=8, min_samples_leaf=max(20, half // 20), random_state=0)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=8, min_samples_leaf=max(20, half // 20), random_state=0
+    )
     tree.fit(X[:half], np.log(np.maximum(square[:half], 1e-12)))
     seen, leaf = tree.apply(X[:half]), tree.apply(X[half:])
     var = (np.bincount(seen, square[:half]) / np.maximum(np.bincount(seen), 1))[leaf]
-    varying = norm.logpdf(z[half:], scale=np.sqrt(var)) - norm.logpdf(z[half:], scale=np.sqrt(np.mean(square[:half])))
-    return float(max(densities) - np.mean(norm.logpdf(z, scale=np.sqrt(np.mean(square))))), float(np.mean(varying))
+    varying = norm.logpdf(z[half:], scale=np.sqrt(var)) - norm.logpdf(
+        z[half:], scale=np.sqrt(np.mean(square[:half]))
+    )
+    return float(max(densities) - np.mean(norm.logpdf(z, scale=np.sqrt(np.mean(square))))), float(
+        np.mean(varying)
+    )
 
 
 def bound_per_row(model: Model, rows: Rows, jitter: float) -> float:
-    """The variational bound in nats per row, at the best scale of kernel and noise together, with the noise variance doubled as
-    long as this raises it. Cost 4NM² flops for each variance.
+    """The variational bound in nats per row, at the best scale of kernel and noise together, with
+    the noise variance doubled as long as this raises it. Cost 4NM² flops for each variance.
     """
     values, n_data = [-np.inf], rows.total(weight_of)[0]
     for inflation in 2.0 ** np.arange(MOST_DOUBLINGS):
         asked = {"power": 0.0, "jitter": jitter, "private": False, "inflation": inflation}
-        value, flat = (model_evidence(model, piece, **asked).log_evidence for piece in (rows, rows._replace(y=model.mean(rows.X))))
-        values.append(flat / n_data - 0.5 * (1.0 + np.log(max(2.0 * (flat - value) / n_data, SMALLEST))))
+        value, flat = (
+            model_evidence(model, piece, **asked).log_evidence
+            for piece in (rows, rows._replace(y=model.mean(rows.X)))
+        )
+        values.append(
+            flat / n_data - 0.5 * (1.0 + np.log(max(2.0 * (flat - value) / n_data, SMALLEST)))
+        )
         if values[-1] < values[-2]:
             break
     return max(values)

@@ -26,14 +26,29 @@ from studies.runner import Study
 
 
 def data(name: str) -> tuple[np.ndarray, ...]:
-    """X_train, y_train, X_test, y_test: 400 and 4900 rows of "banana", or as many simulated rows for "banana_like"."""
-    return (*banana_like(400), *banana_like(4900, seed=1)) if name == "banana_like" else train_and_test("banana")
+    """X_train, y_train, X_test, y_test: 400 and 4900 rows of "banana", or as many simulated rows
+    for "banana_like".
+    """
+    return (
+        (*banana_like(400), *banana_like(4900, seed=1))
+        if name == "banana_like"
+        else train_and_test("banana")
+    )
 
 
 def fit(job: dict, n_restarts: int = 0) -> list[dict]:
-    """Rows of one fit: `kind` is "point" for inducing points with their starts and p(y = 1), "boundary" for lines of p = ½."""
+    """Rows of one fit: `kind` is "point" for inducing points with their starts and p(y = 1),
+    "boundary" for lines of p = ½.
+    """
     X, y, *test = data(job["data"])
-    model = SparsePEPClassifier(likelihood="probit", n_inducing=job["M"], power=job["power"], random_state=job["seed"], standardize=False, training=LBFGS(n_restarts=n_restarts))
+    model = SparsePEPClassifier(
+        likelihood="probit",
+        n_inducing=job["M"],
+        power=job["power"],
+        random_state=job["seed"],
+        standardize=False,
+        training=LBFGS(n_restarts=n_restarts),
+    )
     found = fitted(model, X, y) | scores_of(model, *test)
     ends, begins = model.features_.Z, clone(model).set_params(training=None).fit(X, y).features_.Z
     names = ("x1", "x2", "x1_start", "x2_start", "proba")
@@ -42,18 +57,33 @@ def fit(job: dict, n_restarts: int = 0) -> list[dict]:
     edges = [np.linspace(low - 0.5, high + 0.5, 60) for low, high in zip(X.min(0), X.max(0))]
     plane = np.stack(np.meshgrid(*edges), axis=-1).reshape(-1, 2)
     lines = contour_generator(*edges, model.predict_proba(plane)[:, 1].reshape(60, 60)).lines(0.5)
-    rows += [{"kind": "boundary", "line": k, "x1": x1, "x2": x2, "proba": 0.5} for k, line in enumerate(lines) for x1, x2 in line]
+    rows += [
+        {"kind": "boundary", "line": k, "x1": x1, "x2": x2, "proba": 0.5}
+        for k, line in enumerate(lines)
+        for x1, x2 in line
+    ]
     return [row | found for row in rows]
 
 
 def study(size: str) -> Study:
     """All powers, from very few inducing points on."""
-    powers, counts = {"quick": (ENDS, (8,)), "standard": (POWERS, (4, 8, 16, 32)), "full": (POWERS, (4, 8, 16, 32, 64))}[size]
-    return Study(study_name("banana", size), grid_of(["banana" if at_hand() else "banana_like"], 1, powers, counts), fit, {"n_restarts": 0 if size == "quick" else 9})
+    powers, counts = {
+        "quick": (ENDS, (8,)),
+        "standard": (POWERS, (4, 8, 16, 32)),
+        "full": (POWERS, (4, 8, 16, 32, 64)),
+    }[size]
+    return Study(
+        study_name("banana", size),
+        grid_of(["banana" if at_hand() else "banana_like"], 1, powers, counts),
+        fit,
+        {"n_restarts": 0 if size == "quick" else 9},
+    )
 
 
 def sure_points(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of inducing points, with `sure` = |p − ½|, which is 0 on the boundary and at most ½."""
+    """The rows of inducing points, with `sure` = |p − ½|, which is 0 on the boundary and at most
+    ½.
+    """
     points = rows[rows["kind"] == "point"]
     return points.assign(sure=(points["proba"] - 0.5).abs())
 

@@ -8,7 +8,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from sparse_pep import LBFGS, SparsePEPClassifier, SparsePEPRegressor
-from studies.common import REGRESSION, at_hand, fitted, formatted, grid_of, kind_of, loaded, scores_of, study_name
+from studies.common import (
+    REGRESSION,
+    at_hand,
+    fitted,
+    formatted,
+    grid_of,
+    kind_of,
+    loaded,
+    scores_of,
+    study_name,
+)
 from studies.runner import Study
 from studies.statistics import gains, interval, paired
 
@@ -22,12 +32,23 @@ COMPARED = {
 
 
 def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
-    """A row for each kind of prediction of a fit to at most `most_rows` rows; `used` says whether a local one is used."""
+    """A row for each kind of prediction of a fit to at most `most_rows` rows; `used` says
+    whether a local one is used.
+    """
     data, rng = loaded(job["data"]), np.random.default_rng(job["split"])
     train, test = (rng.permutation(rows)[:most_rows] for rows in data.splits[job["split"]])
-    options = {"power": job["power"], "n_inducing": job["M"], "random_state": job["seed"], "standardize": True}
+    options = {
+        "power": job["power"],
+        "n_inducing": job["M"],
+        "random_state": job["seed"],
+        "standardize": True,
+    }
     options |= {"tight": job["tight"], "blocks": None if job["blocks"] == 1 else job["blocks"]}
-    options |= {"local": None if job["tight"] else "auto", "training": LBFGS(max_iter=max_iter, tol=tol), "standardize": True}
+    options |= {
+        "local": None if job["tight"] else "auto",
+        "training": LBFGS(max_iter=max_iter, tol=tol),
+        "standardize": True,
+    }
     if kind_of(job["data"]) == "regression":
         model = SparsePEPRegressor(**options)
     else:
@@ -35,7 +56,11 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
     found = fitted(model, data.X[train], data.y[train])
     without = copy(model)
     without._local = None
-    rows = [{"prediction": "global", "used": None} | found | scores_of(without, data.X[test], data.y[test])]
+    rows = [
+        {"prediction": "global", "used": None}
+        | found
+        | scores_of(without, data.X[test], data.y[test])
+    ]
     if not job["tight"]:
         own = {"prediction": "local", "used": model._local is not None}
         rows.append(own | found | scores_of(model, data.X[test], data.y[test]))
@@ -46,7 +71,11 @@ def is_distinct(job: dict) -> bool:
     """Whether the package has this combination, and no other one of the grid is the same model."""
     if not job["tight"]:
         return True
-    return job["power"] < 1.0 if kind_of(job["data"]) == "regression" else job["power"] == 0.0 and job["blocks"] == 1
+    return (
+        job["power"] < 1.0
+        if kind_of(job["data"]) == "regression"
+        else job["power"] == 0.0 and job["blocks"] == 1
+    )
 
 
 def forms_of(fits: Sequence[dict], block_size: int) -> list[dict]:
@@ -60,16 +89,23 @@ def study(size: str) -> Study:
     quick = size == "quick"
     sets = (*REGRESSION, *CLASSIFICATION) if at_hand() else ("diabetes", "breast_cancer")
     sets = ("boston", "breast") if quick and at_hand() else sets
-    fits = grid_of(sets, {"quick": 2, "standard": 5, "full": 10}[size], (0.0, 0.5) if quick else (0.0, 0.5, 0.8, 1.0), (50,))
+    fits = grid_of(
+        sets,
+        {"quick": 2, "standard": 5, "full": 10}[size],
+        (0.0, 0.5) if quick else (0.0, 0.5, 0.8, 1.0),
+        (50,),
+    )
     settings = {"max_iter": 100 if quick else 1000, "tol": 1e-3, "most_rows": 1000}
     return Study(study_name("beyond", size), forms_of(fits, 20), fit, settings)
 
 
 def gains_of(rows: pd.DataFrame, kind: str, score: str) -> pd.DataFrame:
-    """How much better each choice is than the plain form with its global prediction, in a row for each choice and power.
+    """How much better each choice is than the plain form with its global prediction, in a row for
+    each choice and power.
 
-    The mean `gain` with its 95 % interval, in nats per data point ("nll") or in per cent of the plain squared error ("error"), and
-    on how many of the data sets (`sets`) the mean over splits is better (`better`).
+    The mean `gain` with its 95 % interval, in nats per data point ("nll") or in per cent of the
+    plain squared error ("error"), and on how many of the data sets (`sets`) the mean over splits is
+    better (`better`).
     """
     form = rows["prediction"].mask(rows["tight"].astype(bool), "tight")
     rows = rows.assign(method=form.where(rows["blocks"] == 1, form + ", blocks"))
@@ -87,8 +123,13 @@ def gains_of(rows: pd.DataFrame, kind: str, score: str) -> pd.DataFrame:
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The gains of each choice with their intervals, as text."""
-    specs = dict.fromkeys(("gain", "low", "high"), "+.3f") | dict.fromkeys(("better", "sets"), ".0f")
-    return {f"gain in {title}": formatted(gains_of(rows, *which), specs) for title, which in COMPARED.items()}
+    specs = dict.fromkeys(("gain", "low", "high"), "+.3f") | dict.fromkeys(
+        ("better", "sets"), ".0f"
+    )
+    return {
+        f"gain in {title}": formatted(gains_of(rows, *which), specs)
+        for title, which in COMPARED.items()
+    }
 
 
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
@@ -100,7 +141,14 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
             if choice in table.index:
                 one = table.loc[choice]
                 ends = [one["gain"] - one["low"], one["high"] - one["gain"]]
-                ax.errorbar(one.index + 0.015 * (k - 2), one["gain"], ends, fmt=f"C{k}o-", ms=4, label=choice)
+                ax.errorbar(
+                    one.index + 0.015 * (k - 2),
+                    one["gain"],
+                    ends,
+                    fmt=f"C{k}o-",
+                    ms=4,
+                    label=choice,
+                )
         ax.axhline(0.0, color="0.6", linewidth=0.8)
         ax.set(xlabel="power", title=f"gain in {title}")
         ax.title.set_fontsize(10)

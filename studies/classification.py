@@ -4,4 +4,6 @@ from functools import partial
 
 from studies import real
 
-study, tables, figures = (partial(function, "classification") for function in (real.study, real.tables, real.figures))
+study, tables, figures = (
+    partial(function, "classification") for function in (real.study, real.tables, real.figures)
+)

@@ -21,7 +21,19 @@ ENDS = (0.0, 0.5, 1.0)
 REGRESSION = tuple("boston concrete energy kin8nm naval yacht power wine_red".split())
 CLASSIFICATION = tuple("australian breast crabs iono pima sonar".split())
 LARGE = ("kin8nm", "naval", "power")
-KEYS = ("data", "split", "power", "M", "method", "log_std", "log_lengthscale", "blocks", "tight", "tol", "form")
+KEYS = (
+    "data",
+    "split",
+    "power",
+    "M",
+    "method",
+    "log_std",
+    "log_lengthscale",
+    "blocks",
+    "tight",
+    "tol",
+    "form",
+)
 
 
 def at_hand() -> bool:
@@ -34,13 +46,22 @@ def study_name(name: str, size: str) -> str:
     return f"{name}_quick" if size == "quick" else name
 
 
-def grid_of(data: Sequence[str], n_splits: int, powers: Sequence[float], counts: Sequence[int]) -> list[dict]:
+def grid_of(
+    data: Sequence[str], n_splits: int, powers: Sequence[float], counts: Sequence[int]
+) -> list[dict]:
     """The jobs for all splits, data sets, numbers of inducing points and powers, which start alike.
 
-    The first splits of all sets come first, so that a study that is stopped early is a smaller study.
+    The first splits of all sets come first, so that a study that is stopped early is a smaller
+    study.
     """
     return [
-        {"data": name, "split": split, "power": power, "M": M, "seed": zlib.crc32(f"{name}/{split}/{M}".encode())}
+        {
+            "data": name,
+            "split": split,
+            "power": power,
+            "M": M,
+            "seed": zlib.crc32(f"{name}/{split}/{M}".encode()),
+        }
         for split in range(n_splits)
         for name in data
         for M in counts
@@ -50,12 +71,18 @@ def grid_of(data: Sequence[str], n_splits: int, powers: Sequence[float], counts:
 
 def kind_of(name: str) -> str:
     """The kind of a data set, "regression" or "classification"."""
-    return "regression" if name in (*REGRESSION, "kin40k", "diabetes", "elevators", "pol", "hflights") else "classification"
+    return (
+        "regression"
+        if name in (*REGRESSION, "kin40k", "diabetes", "elevators", "pol", "hflights")
+        else "classification"
+    )
 
 
 @lru_cache(maxsize=2)
 def loaded(name: str) -> Dataset:
-    """A data set; the last one is kept in memory. `breast_with_id` has the identifier of each sample as an input, too."""
+    """A data set; the last one is kept in memory. `breast_with_id` has the identifier of each
+    sample as an input, too.
+    """
     if kind_of(name) == "regression":
         return load_regression(name)
     if name != "breast_with_id":
@@ -81,7 +108,9 @@ def fitted(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> dict:
 
 
 def scores_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> dict:
-    """The standardised mean squared error of a regressor or the fraction of wrong labels, and the mean of −log p(y)."""
+    """The standardised mean squared error of a regressor or the fraction of wrong labels, and
+    the mean of −log p(y).
+    """
     found, nll = model.predict(X), -float(np.mean(model.predict_log_density(X, y)))
     wrong = smse(y, found) if isinstance(model, SparsePEPRegressor) else float(np.mean(found != y))
     return {"error": wrong, "nll": nll}
@@ -89,18 +118,29 @@ def scores_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> dict:
 
 def formatted(table: pd.DataFrame, specs: Mapping[Hashable, str]) -> pd.DataFrame:
     """The columns that `specs` names, as text in these formats; empty where a value is missing."""
-    columns = {name: [format(v, spec) if pd.notna(v) else "" for v in table[name]] for name, spec in specs.items()}
+    columns = {
+        name: [format(v, spec) if pd.notna(v) else "" for v in table[name]]
+        for name, spec in specs.items()
+    }
     return pd.DataFrame(columns, table.index).rename_axis(columns=table.columns.name)
 
 
-def means_of(rows: pd.DataFrame, keys: Sequence[str], specs: Mapping[Hashable, str]) -> pd.DataFrame:
-    """Mean scores of the rows with the same `keys`, as text in the formats `specs`; `runs` is the number of rows."""
+def means_of(
+    rows: pd.DataFrame, keys: Sequence[str], specs: Mapping[Hashable, str]
+) -> pd.DataFrame:
+    """Mean scores of the rows with the same `keys`, as text in the formats `specs`; `runs` is
+    the number of rows.
+    """
     groups = rows.groupby(list(keys), sort=False)
-    return formatted(groups[[name for name in specs if name != "runs"]].mean().assign(runs=groups.size()), specs)
+    return formatted(
+        groups[[name for name in specs if name != "runs"]].mean().assign(runs=groups.size()), specs
+    )
 
 
 def mean_table(rows: pd.DataFrame, index: str, columns: str, score: str, spec: str) -> pd.DataFrame:
-    """Mean score, a row for each value of `index` and a column for each value of `columns`, as text."""
+    """Mean score, a row for each value of `index` and a column for each value of `columns`, as
+    text.
+    """
     means = rows.pivot_table(index=index, columns=columns, values=score, sort=False)
     return formatted(means, dict.fromkeys(means, spec))
 
@@ -113,9 +153,16 @@ def convergence(rows: pd.DataFrame) -> str:
     return f"{len(fits)} fits, {unfinished.sum()} not converged" + (f" ({where})" if where else "")
 
 
-def grid_of_axes(rows: pd.DataFrame, powers: Iterable[float], size: tuple[float, float]) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
-    """A figure with a row of axes for each M and a column for each power, and the rows for each of the axes."""
-    counts, powers = np.unique(rows["M"]), [power for power in np.unique(rows["power"]) if power in powers]
+def grid_of_axes(
+    rows: pd.DataFrame, powers: Iterable[float], size: tuple[float, float]
+) -> tuple[Figure, list[tuple[Axes, pd.DataFrame]]]:
+    """A figure with a row of axes for each M and a column for each power, and the rows for each
+    of the axes.
+    """
+    counts, powers = (
+        np.unique(rows["M"]),
+        [power for power in np.unique(rows["power"]) if power in powers],
+    )
     figure = Figure(figsize=(size[0] * len(powers), size[1] * len(counts)), layout="constrained")
     axes = figure.subplots(len(counts), len(powers), sharex=True, sharey=True, squeeze=False)
     cells = []

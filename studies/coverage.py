@@ -1,4 +1,6 @@
-"""Coverage of intervals: how often they hold the targets they promise to hold, on real data, for every power and several likelihoods."""
+"""Coverage of intervals: how often they hold the targets they promise to hold, on real data, for
+every power and several likelihoods.
+"""
 
 import re
 from functools import lru_cache
@@ -14,7 +16,10 @@ from sparse_pep.estimators.base import PowerEPEstimator
 from studies.common import CLASSIFICATION, at_hand, fitted, grid_of, loaded, study_name
 from studies.runner import Study
 
-SETS = tuple("boston concrete energy kin8nm naval yacht power wine_red elevators pol hflights diabetes".split())
+SETS = tuple(
+    "boston concrete energy kin8nm naval yacht power wine_red "
+    "elevators pol hflights diabetes".split()
+)
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 POWERS = (0.0, 0.5, 0.8, 1.0)
 BINS = 10
@@ -24,24 +29,33 @@ SLOW = ("student_t", "heteroscedastic_gaussian")  # likelihoods, which have a th
 
 @lru_cache(maxsize=1)
 def flights_an_hour() -> Dataset:
-    """The departures from Houston in each hour of 2011 with one at least, from day of the year, hour and day of the week."""
+    """The departures from Houston in each hour of 2011 with one at least, from day of the year,
+    hour and day of the week.
+    """
     flights = loaded("hflights")
     columns = dict(zip(flights.feature_names, flights.X.T))
-    table = pd.DataFrame(columns).assign(hour=columns["dep_minute"] // 60, day=30.44 * (columns["month"] - 1) + columns["day_of_month"])
+    table = pd.DataFrame(columns).assign(
+        hour=columns["dep_minute"] // 60,
+        day=30.44 * (columns["month"] - 1) + columns["day_of_month"],
+    )
     table = table.groupby(["day", "hour", "day_of_week"]).size().reset_index(name="y")
     X, y = table[["day", "hour", "day_of_week"]].to_numpy(float), table["y"].to_numpy(float)
     return Dataset(COUNTED, X, y, ("day", "hour", "day_of_week"), random_splits(len(y), 5))
 
 
 def rows_of(name: str, split: int, most_rows: int) -> tuple[np.ndarray, ...]:
-    """X_train, y_train, X_test, y_test of a split, at most `most_rows` of each, drawn with the split as the seed."""
+    """X_train, y_train, X_test, y_test of a split, at most `most_rows` of each, drawn with the
+    split as the seed.
+    """
     data, rng = flights_an_hour() if name == COUNTED else loaded(name), np.random.default_rng(split)
     train, test = (rng.permutation(rows)[:most_rows] for rows in data.splits[split])
     return data.X[train], data.y[train], data.X[test], data.y[test]
 
 
 def pit_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """P(Y ≤ y) (S,) of each target; of whole numbers a random place between P(Y < y) and P(Y ≤ y)."""
+    """P(Y ≤ y) (S,) of each target; of whole numbers a random place between P(Y < y) and P(Y ≤
+    y).
+    """
     mean, var = model._latent(X)
     likelihood, y = model.likelihood_, model._encoding(y)
     if isinstance(model, SparsePEPRegressor):
@@ -54,11 +68,18 @@ def pit_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
-    """The row of one fit: coverage, lengths, the histogram of P(Y ≤ y), the advice of the summary, as far as its first
-    colon or comma, and for Gaussian noise what leave-one-out cavities say.
+    """The row of one fit: coverage, lengths, the histogram of P(Y ≤ y), the advice of the summary,
+    as far as its first colon or comma, and for Gaussian noise what leave-one-out cavities say.
     """
-    X, y, X_test, y_test = rows_of(job["data"], job["split"], most_rows // 3 if job["likelihood"] in SLOW else most_rows)
-    options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"], "training": LBFGS(max_iter=max_iter, tol=tol)}
+    X, y, X_test, y_test = rows_of(
+        job["data"], job["split"], most_rows // 3 if job["likelihood"] in SLOW else most_rows
+    )
+    options = {
+        "n_inducing": job["M"],
+        "power": job["power"],
+        "random_state": job["seed"],
+        "training": LBFGS(max_iter=max_iter, tol=tol),
+    }
     if job["likelihood"] == "classes":
         model = SparsePEPClassifier(**options)
         row = fitted(model, X, y)
@@ -66,10 +87,16 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
         hit, sure = model.classes_[proba.argmax(axis=1)] == y_test, proba.max(axis=1)
         bins = np.digitize(sure, [0.6, 0.7, 0.8, 0.9, 0.95])
         row |= {f"n_{k}": int(np.sum(bins == k)) for k in range(6)}
-        row |= {f"hit_{k}": float(np.sum(hit[bins == k])) for k in range(6)} | {f"sure_{k}": float(np.sum(sure[bins == k])) for k in range(6)}
+        row |= {f"hit_{k}": float(np.sum(hit[bins == k])) for k in range(6)} | {
+            f"sure_{k}": float(np.sum(sure[bins == k])) for k in range(6)
+        }
         return [row | {"nll": -float(np.mean(model.predict_log_density(X_test, y_test)))}]
     gaussian = job["likelihood"] == "gaussian"
-    model = SparsePEPRegressor(**options) if gaussian else SparsePEP(likelihood=job["likelihood"], **options)
+    model = (
+        SparsePEPRegressor(**options)
+        if gaussian
+        else SparsePEP(likelihood=job["likelihood"], **options)
+    )
     row = fitted(model, X, y)
     for level in LEVELS:
         lower, upper = model.predict_interval(X_test, level)
@@ -77,14 +104,20 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
         row[f"length_{level}"] = float(np.mean(upper - lower) / np.std(y))
     counts = np.histogram(pit_of(model, X_test, y_test), BINS, (0.0, 1.0))[0]
     row |= {f"pit_{k}": int(count) for k, count in enumerate(counts)} | {"n_test": len(y_test)}
-    row |= {"nll": -float(np.mean(model.predict_log_density(X_test, y_test))), "unexplained": model.diagnostics_["unexplained_share"]}
+    row |= {
+        "nll": -float(np.mean(model.predict_log_density(X_test, y_test))),
+        "unexplained": model.diagnostics_["unexplained_share"],
+    }
     row |= {"advice": "; ".join(re.findall("^advice +([^:,]+)", model.summary(), re.M))}
     return [row | leave_one_out(model, X, y, X_test, y_test) if gaussian else row]
 
 
-def leave_one_out(model: SparsePEPRegressor, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray) -> dict:
-    """Coverage of the training targets by the 90 % intervals that leave them out, coverage of the test targets by intervals that are
-    stretched until the former is 90 %, and the share of test targets whose f is twice as uncertain as the median, with their coverage.
+def leave_one_out(
+    model: SparsePEPRegressor, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray
+) -> dict:
+    """Coverage of the training targets by the 90 % intervals that leave them out, coverage of the
+    test targets by intervals that are stretched until the former is 90 %, and the share of test
+    targets whose f is twice as uncertain as the median, with their coverage.
     """
     noise, (mean, var) = model.noise_std_**2, model.leave_one_out_f()
     z = np.abs(y - mean) / np.sqrt(var + noise)
@@ -97,36 +130,70 @@ def leave_one_out(model: SparsePEPRegressor, X: np.ndarray, y: np.ndarray, X_tes
     row |= {"stretched_covered_0.9": float(np.mean(z_test <= stretch * ndtri(0.95)))}
     row |= {"kurtosis": float(np.mean(z**4) / np.mean(z**2) ** 2)}
     inside = z_test <= ndtri(0.95)
-    return row | {"far": float(np.mean(far)), "far_covered_0.9": float(np.mean(inside[far])) if np.any(far) else np.nan}
+    return row | {
+        "far": float(np.mean(far)),
+        "far_covered_0.9": float(np.mean(inside[far])) if np.any(far) else np.nan,
+    }
 
 
 def jobs_of(size: str) -> list[dict]:
-    """The grid on five splits: Gaussian noise, Student's t and noise that varies at every power, counts and classes at power 0.5."""
+    """The grid on five splits: Gaussian noise, Student's t and noise that varies at every power,
+    counts and classes at power 0.5.
+    """
     sets = SETS if at_hand() else ("diabetes",)
     if size == "quick":
-        return [job | {"likelihood": "gaussian"} for job in grid_of(("boston", "yacht") if at_hand() else ("diabetes",), 1, (0.0, 1.0), (10,))]
+        return [
+            job | {"likelihood": "gaussian"}
+            for job in grid_of(
+                ("boston", "yacht") if at_hand() else ("diabetes",), 1, (0.0, 1.0), (10,)
+            )
+        ]
     jobs = [job | {"likelihood": "gaussian"} for job in grid_of(sets, 5, POWERS, (50,))]
     if at_hand():
         for likelihood in ("poisson", "negative_binomial"):
-            jobs += [job | {"likelihood": likelihood} for job in grid_of((COUNTED,), 5, (0.5,), (50,))]
-        jobs += [job | {"likelihood": "classes"} for job in grid_of(CLASSIFICATION, 5, (0.5,), (50,))]
+            jobs += [
+                job | {"likelihood": likelihood} for job in grid_of((COUNTED,), 5, (0.5,), (50,))
+            ]
+        jobs += [
+            job | {"likelihood": "classes"} for job in grid_of(CLASSIFICATION, 5, (0.5,), (50,))
+        ]
         jobs += [job | {"likelihood": "gaussian"} for job in grid_of(sets, 1, (0.5,), (200,))]
-    return jobs + [job | {"likelihood": likelihood} for likelihood in SLOW for job in grid_of(sets, 5, POWERS, (50,))]
+    return jobs + [
+        job | {"likelihood": likelihood}
+        for likelihood in SLOW
+        for job in grid_of(sets, 5, POWERS, (50,))
+    ]
 
 
 def study(size: str) -> Study:
     """All powers on all data sets."""
-    return Study(study_name("coverage", size), jobs_of(size), fit, {"max_iter": 150, "tol": 1e-3, "most_rows": 1500})
+    return Study(
+        study_name("coverage", size),
+        jobs_of(size),
+        fit,
+        {"max_iter": 150, "tol": 1e-3, "most_rows": 1500},
+    )
 
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Coverage in per cent: of 90 % intervals by data set and power, and of all levels by likelihood and power."""
+    """Coverage in per cent: of 90 % intervals by data set and power, and of all levels by
+    likelihood and power.
+    """
     numbers = rows[rows["likelihood"] != "classes"]
-    few, gaussian = numbers[numbers["M"] == numbers["M"].min()], numbers[numbers["likelihood"] == "gaussian"]
-    found = {"covered by 90 % intervals, per cent": (100.0 * few[few["likelihood"] == "gaussian"].pivot_table("covered_0.9", "data", "power")).round(1)}
+    few, gaussian = (
+        numbers[numbers["M"] == numbers["M"].min()],
+        numbers[numbers["likelihood"] == "gaussian"],
+    )
+    found = {
+        "covered by 90 % intervals, per cent": (
+            100.0 * few[few["likelihood"] == "gaussian"].pivot_table("covered_0.9", "data", "power")
+        ).round(1)
+    }
     levels = few.groupby(["likelihood", "power"])[[f"covered_{level}" for level in LEVELS]].mean()
     found["covered, per cent, mean over data sets"] = (100.0 * levels).round(1)
-    also = gaussian.groupby(["M", "power"])[["covered_0.9", "loo_covered_0.9", "stretched_covered_0.9"]].mean()
+    also = gaussian.groupby(["M", "power"])[
+        ["covered_0.9", "loo_covered_0.9", "stretched_covered_0.9"]
+    ].mean()
     return found | {"with leave-one-out cavities, per cent": (100.0 * also).round(1)}
 
 
@@ -137,8 +204,12 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     powers = sorted(gaussian["power"].unique())
     for ax, power in zip(figure.subplots(1, len(powers), sharey=True, squeeze=False)[0], powers):
         here = gaussian[gaussian["power"] == power]
-        share = (here[[f"pit_{k}" for k in range(BINS)]].to_numpy() / here[["n_test"]].to_numpy()).mean(axis=0)
-        ax.bar(np.arange(BINS) / BINS, share * BINS, width=1.0 / BINS, align="edge", edgecolor="white")
+        share = (
+            here[[f"pit_{k}" for k in range(BINS)]].to_numpy() / here[["n_test"]].to_numpy()
+        ).mean(axis=0)
+        ax.bar(
+            np.arange(BINS) / BINS, share * BINS, width=1.0 / BINS, align="edge", edgecolor="white"
+        )
         ax.axhline(1.0, color="k", linewidth=0.8)
         ax.set(title=f"power {power:g}", xlabel="P(Y ≤ y)")
     return {"pit": figure}

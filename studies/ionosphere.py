@@ -1,4 +1,6 @@
-"""EP for classification with a Gaussian process, all training rows as inducing points, on a grid of hyper-parameters."""
+"""EP for classification with a Gaussian process, all training rows as inducing points, on a grid
+of hyper-parameters.
+"""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,9 @@ from studies.runner import Study
 
 
 def data(name: str) -> tuple[np.ndarray, ...]:
-    """Standardised inputs and labels as X_train, y_train, X_test, y_test, with 200 training rows."""
+    """Standardised inputs and labels as X_train, y_train, X_test, y_test, with 200 training
+    rows.
+    """
     whole = loaded(name)
     order = np.random.default_rng(0).permutation(len(whole.y))
     train, test = order[:200], order[200:351]
@@ -27,17 +31,36 @@ def fit(job: dict, log_lengthscales: list[float]) -> list[dict]:
     rows = []
     for log_lengthscale in log_lengthscales:
         kernel = SquaredExponential(np.exp(2 * job["log_std"]), np.exp(log_lengthscale))
-        model = SparsePEPClassifier(kernel=kernel, features=InducingPoints(X), power=job["power"], training=None, likelihood="probit")
-        rows.append({"log_lengthscale": log_lengthscale} | fitted(model, X, y) | scores_of(model, *test))
+        model = SparsePEPClassifier(
+            kernel=kernel,
+            features=InducingPoints(X),
+            power=job["power"],
+            training=None,
+            likelihood="probit",
+        )
+        rows.append(
+            {"log_lengthscale": log_lengthscale} | fitted(model, X, y) | scores_of(model, *test)
+        )
     return rows
 
 
 def study(size: str) -> Study:
     """The grid of the paper's appendix, at power 1; a coarse one if quick."""
     step = 1.0 if size == "quick" else 0.25
-    key = {"data": "iono" if at_hand() else "breast_cancer", "split": 0, "power": 1.0, "M": 200, "seed": 0}
+    key = {
+        "data": "iono" if at_hand() else "breast_cancer",
+        "split": 0,
+        "power": 1.0,
+        "M": 200,
+        "seed": 0,
+    }
     jobs = [key | {"log_std": float(value)} for value in np.arange(-1.0, 5.01, step)]
-    return Study(study_name("ionosphere", size), jobs, fit, {"log_lengthscales": np.arange(0.0, 5.01, step).tolist()})
+    return Study(
+        study_name("ionosphere", size),
+        jobs,
+        fit,
+        {"log_lengthscales": np.arange(0.0, 5.01, step).tolist()},
+    )
 
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -45,7 +68,11 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     best = [rows["log_marginal_likelihood"].idxmax(), rows["nll"].idxmin()]
     specs = dict.fromkeys(("log_lengthscale", "log_std", "log_marginal_likelihood"), ".2f")
     table = formatted(rows.loc[best], specs | {"error": ".4f", "nll": ".4f"})
-    return {"the best points of the grid": table.set_axis(pd.Index(["greatest evidence", "least test loss"], name="where"))}
+    return {
+        "the best points of the grid": table.set_axis(
+            pd.Index(["greatest evidence", "least test loss"], name="where")
+        )
+    }
 
 
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
@@ -60,7 +87,9 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     ):
         grid = rows.pivot(index="log_std", columns="log_lengthscale", values=name)
         best = rows.loc[(rows[name] * np.sign(steps[0])).idxmin()]
-        lines = ax.contour(grid.columns, grid.index, grid, levels=best[name] + steps, cmap="viridis")
+        lines = ax.contour(
+            grid.columns, grid.index, grid, levels=best[name] + steps, cmap="viridis"
+        )
         ax.clabel(lines, fontsize=8, fmt=digits)
         ax.plot(best["log_lengthscale"], best["log_std"], "*", color="C3", markersize=12)
         ax.set(xlabel="log lengthscale", title=title)

@@ -13,23 +13,43 @@ from sparse_pep.likelihoods import Probit
 from sparse_pep.model import Model, model_predict, predictive_log_density
 from sparse_pep.shards import Rows
 from sparse_pep.training import Adam, kmeans_points, train
-from studies.common import ENDS, FIVE_POWERS, at_hand, formatted, grid_of, study_name, train_and_test
+from studies.common import (
+    ENDS,
+    FIVE_POWERS,
+    at_hand,
+    formatted,
+    grid_of,
+    study_name,
+    train_and_test,
+)
 from studies.runner import Study
 
 
 def read_idx(name: str, start: int) -> np.ndarray:
     """The bytes of a file of MNIST after its header."""
-    return np.frombuffer(gzip.decompress((data_directory() / "mnist" / name).read_bytes()), np.uint8, offset=start)
+    return np.frombuffer(
+        gzip.decompress((data_directory() / "mnist" / name).read_bytes()), np.uint8, offset=start
+    )
 
 
 def data(name: str) -> tuple[np.ndarray, ...]:
-    """X_train, y_train, X_test, y_test of "mnist" or "digits": pixels between 0 and 1; 1 for an even digit, −1 for an odd one."""
+    """X_train, y_train, X_test, y_test of "mnist" or "digits": pixels between 0 and 1; 1 for an
+    even digit, −1 for an odd one.
+    """
     if name == "digits":
         X, y, X_test, y_test = train_and_test("digits")
-        return X / 16.0, np.where(y % 2 == 0, 1, -1), X_test / 16.0, np.where(y_test % 2 == 0, 1, -1)
+        return (
+            X / 16.0,
+            np.where(y % 2 == 0, 1, -1),
+            X_test / 16.0,
+            np.where(y_test % 2 == 0, 1, -1),
+        )
     found = []
     for part in ("train", "t10k"):
-        images, digits = read_idx(f"{part}-images-idx3-ubyte.gz", 16), read_idx(f"{part}-labels-idx1-ubyte.gz", 8)
+        images, digits = (
+            read_idx(f"{part}-images-idx3-ubyte.gz", 16),
+            read_idx(f"{part}-labels-idx1-ubyte.gz", 8),
+        )
         found += [images.reshape(len(digits), 784) / 255.0, np.where(digits % 2 == 0, 1, -1)]
     return tuple(found)
 
@@ -48,17 +68,25 @@ def scores(model: Model, posteriors: list, X: np.ndarray, y: np.ndarray) -> dict
 
 
 def fit(job: dict, n_epochs: int, batch_size: int) -> list[dict]:
-    """A row for each pass over the data; `log_marginal_likelihood` is an estimate from the batches, except in the last."""
+    """A row for each pass over the data; `log_marginal_likelihood` is an estimate from the
+    batches, except in the last.
+    """
     X, y, *test = data(job["data"])
     rng, rows = np.random.default_rng(job["seed"]), []
 
     def record(epoch: object) -> None:
-        row = {"epoch": epoch.number, "log_marginal_likelihood": epoch.objective, "seconds": epoch.seconds}
+        row = {
+            "epoch": epoch.number,
+            "log_marginal_likelihood": epoch.objective,
+            "seconds": epoch.seconds,
+        }
         rows.append(row | scores(epoch.model, epoch.posteriors, *test))
 
     piece, start = Rows(X, y.astype(float)), start_of(X, job["M"], rng)
     training = Adam(batch_size=batch_size, n_epochs=n_epochs, tol=1e-3)
-    result = train(start, piece, job["power"], jitter=1e-6, training=training, rng=rng, callback=record)
+    result = train(
+        start, piece, job["power"], jitter=1e-6, training=training, rng=rng, callback=record
+    )
     rows[-1] |= {"log_marginal_likelihood": result.log_evidence, "converged": result.converged}
     return rows
 
@@ -71,13 +99,24 @@ def study(size: str) -> Study:
         "full": (FIVE_POWERS, (100, 200), 60, 1000),
     }[size]
     name = "mnist" if at_hand() and size != "quick" else "digits"
-    return Study(study_name("mnist", size), grid_of([name], 1, powers, counts), fit, {"n_epochs": n_epochs, "batch_size": batch_size})
+    return Study(
+        study_name("mnist", size),
+        grid_of([name], 1, powers, counts),
+        fit,
+        {"n_epochs": n_epochs, "batch_size": batch_size},
+    )
 
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The scores of each fit after its last pass."""
     ends = rows[rows["epoch"] == rows["epoch"].max()].set_index(["data", "M", "power"])
-    specs = {"epoch": "d", "log_marginal_likelihood": ".0f", "error": ".4f", "nll": ".4f", "seconds": ".0f"}
+    specs = {
+        "epoch": "d",
+        "log_marginal_likelihood": ".0f",
+        "error": ".4f",
+        "nll": ".4f",
+        "seconds": ".0f",
+    }
     return {"after the last pass": formatted(ends, specs)}
 
 
@@ -88,7 +127,13 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     colors = dict(zip(np.unique(rows["power"]), ("C0", "C2", "C1", "C3", "C4")))
     for ax, score in zip(figure.subplots(1, 2), ("error", "nll")):
         for (M, power), one in rows.groupby(["M", "power"]):
-            ax.plot(one["epoch"], one[score], label=f"power {power:g}, M = {M}", ls=styles[M], color=colors[power])
+            ax.plot(
+                one["epoch"],
+                one[score],
+                label=f"power {power:g}, M = {M}",
+                ls=styles[M],
+                color=colors[power],
+            )
         ax.set(xlabel="passes over the data", ylabel=score, yscale="log")
     ax.legend()
     return {"passes": figure}

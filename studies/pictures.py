@@ -1,4 +1,6 @@
-"""Pictures of pairs, ranks and scores of several powers. Tables of scores are those of `studies.statistics.paired`."""
+"""Pictures of pairs, ranks and scores of several powers. Tables of scores are those of
+`studies.statistics.paired`.
+"""
 
 import numpy as np
 import pandas as pd
@@ -13,9 +15,10 @@ MARKERS = "osD^v<>P"
 
 
 def plot_pairs(table: pd.DataFrame, score: str, ax: Axes) -> None:
-    """Draw the scores of two methods against each other, a point for each run; below the line the first one, which is on the
-    vertical axis, is better. An inset has the histogram of the gains, and the title its share of wins. Runs that are far away
-    from the middle 96 % are drawn at the edge.
+    """Draw the scores of two methods against each other, a point for each run; below the line the
+    first one, which is on the vertical axis, is better. An inset has the histogram of the gains,
+    and the title its share of wins. Runs that are far away from the middle 96 % are drawn at the
+    edge.
     """
     points = table.to_numpy()[:, ::-1]
     is_log = points.min() > 0.0 and points.max() > 20.0 * points.min()
@@ -25,10 +28,24 @@ def plot_pairs(table: pd.DataFrame, score: str, ax: Axes) -> None:
     ends = near.min() - 0.06 * np.ptp(near), near.max() + 0.06 * np.ptp(near)
     ends = np.exp(ends) if is_log else ends
     drawn = pd.DataFrame(np.clip(points, *ends), table.index)
-    ax.set(xscale="log" if is_log else "linear", yscale="log" if is_log else "linear", xlim=ends, ylim=ends)
+    ax.set(
+        xscale="log" if is_log else "linear",
+        yscale="log" if is_log else "linear",
+        xlim=ends,
+        ylim=ends,
+    )
     ax.plot(ends, ends, color="black", lw=0.8)
     for k, (name, part) in enumerate(drawn.groupby(level="data", sort=False)):
-        ax.plot(part[0], part[1], MARKERS[k % 8], color=f"C{k}", ms=4, alpha=0.8, label=name, clip_on=False)
+        ax.plot(
+            part[0],
+            part[1],
+            MARKERS[k % 8],
+            color=f"C{k}",
+            ms=4,
+            alpha=0.8,
+            label=name,
+            clip_on=False,
+        )
     a, b = table.columns
     share = units(wins(gains(table))).mean()
     ax.set(xlabel=f"{score.upper()}, power {b:g}", ylabel=f"{score.upper()}, power {a:g}")
@@ -37,7 +54,10 @@ def plot_pairs(table: pd.DataFrame, score: str, ax: Axes) -> None:
     place = ax.transAxes.inverted().transform(ax.transData.transform(drawn))
     x, y = place.T
     left = np.sum((x < 0.4) & (y > 0.7)) <= np.sum((x > 0.6) & (y < 0.3))  # the emptier corner
-    inset, gain = ax.inset_axes([0.03, 0.72, 0.36, 0.25] if left else [0.61, 0.03, 0.36, 0.25]), gains(table)
+    inset, gain = (
+        ax.inset_axes([0.03, 0.72, 0.36, 0.25] if left else [0.61, 0.03, 0.36, 0.25]),
+        gains(table),
+    )
     reach = np.quantile(np.abs(gain), 0.95) or 1.0
     inset.hist(np.clip(gain, -reach, reach), 21, range=(-reach, reach), color="0.6")
     inset.axvline(0.0, color="black", lw=0.8)
@@ -45,14 +65,23 @@ def plot_pairs(table: pd.DataFrame, score: str, ax: Axes) -> None:
 
 
 def plot_win_matrix(table: pd.DataFrame, score: str, ax: Axes) -> None:
-    """Draw in what percentage of the runs each method (row) beats each other one (column), bold where the interval excludes 50."""
+    """Draw in what percentage of the runs each method (row) beats each other one (column), bold
+    where the interval excludes 50.
+    """
     share, low, high = win_matrix(table)
     ax.imshow(share, cmap="PuOr", vmin=-0.2, vmax=1.2)  # pale enough for black text
     for i, j in np.argwhere(~np.eye(len(share), dtype=bool)):
         weight = "bold" if low[i, j] > 0.5 or high[i, j] < 0.5 else "normal"
         ax.text(j, i, f"{100.0 * share[i, j]:.0f}", ha="center", va="center", weight=weight)
     names, places = [f"{power:g}" for power in table.columns], range(len(share))
-    ax.set(xticks=places, xticklabels=names, yticks=places, yticklabels=names, xlabel="against power", ylabel="power")
+    ax.set(
+        xticks=places,
+        xticklabels=names,
+        yticks=places,
+        yticklabels=names,
+        xlabel="against power",
+        ylabel="power",
+    )
     ax.tick_params(labelsize=8)
     ax.set_title(f"{score.upper()}: % of runs won", fontsize=10)
 
@@ -64,11 +93,16 @@ def plot_average_ranks(table: pd.DataFrame, score: str, ax: Axes) -> None:
     ax.axhline(0.5 * (len(rank) + 1), color="0.5", ls="--", lw=1.0)
     ax.set(xticks=range(len(rank)), xticklabels=[f"{power:g}" for power in table.columns])
     ax.tick_params(axis="x", labelsize=8)
-    ax.set(xlabel="power (0: VFE, 1: FITC or EP)", ylabel=f"average rank in {score.upper()} (1 is best)")
+    ax.set(
+        xlabel="power (0: VFE, 1: FITC or EP)",
+        ylabel=f"average rank in {score.upper()} (1 is best)",
+    )
 
 
 def plot_critical_difference(table: pd.DataFrame, score: str, ax: Axes) -> None:
-    """Draw average ranks of the means of data sets on a line, and join those that Nemenyi's test cannot tell apart at 5 %."""
+    """Draw average ranks of the means of data sets on a line, and join those that Nemenyi's test
+    cannot tell apart at 5 %.
+    """
     means = units(table).rename(columns="{:g}".format)
     pvalues = scikit_posthocs.posthoc_nemenyi_friedman(means)
     scikit_posthocs.critical_difference_diagram(means.rank(axis=1).mean(), pvalues, ax=ax)
@@ -76,7 +110,9 @@ def plot_critical_difference(table: pd.DataFrame, score: str, ax: Axes) -> None:
 
 
 def plot_against_inducing(table: pd.DataFrame, score: str, ax: Axes) -> None:
-    """Draw the mean score against M, a line for each method, over the splits that have every M. One data set has error bars."""
+    """Draw the mean score against M, a line for each method, over the splits that have every M.
+    One data set has error bars.
+    """
     wide = table.unstack("M").dropna().stack("M", future_stack=True)
     by_M = wide.groupby(level="M")
     means, errors = by_M.mean(), by_M.std() / np.sqrt(by_M.size().to_numpy()[:, None])
@@ -84,9 +120,24 @@ def plot_against_inducing(table: pd.DataFrame, score: str, ax: Axes) -> None:
     for k, power in enumerate(means):
         color = colormaps["viridis"](0.85 * k / max(len(means.columns) - 1, 1))
         bars = errors[power] if single else None
-        ax.errorbar(means.index, means[power], bars, color=color, marker=MARKERS[k % 8], ms=5, capsize=2, lw=1.4, label=f"power {power:g}")
+        ax.errorbar(
+            means.index,
+            means[power],
+            bars,
+            color=color,
+            marker=MARKERS[k % 8],
+            ms=5,
+            capsize=2,
+            lw=1.4,
+            label=f"power {power:g}",
+        )
     low, high = means.min(axis=None), means.max(axis=None)
-    ax.set(xscale="log", yscale="log" if 0.0 < 4.0 * low < high else "linear", xlabel="number of inducing points M", ylabel=score)
+    ax.set(
+        xscale="log",
+        yscale="log" if 0.0 < 4.0 * low < high else "linear",
+        xlabel="number of inducing points M",
+        ylabel=score,
+    )
     ax.set_xticks(means.index, [f"{M:g}" for M in means.index])
     ax.xaxis.set_minor_locator(NullLocator())
     if ax.get_yscale() == "log":

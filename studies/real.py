@@ -1,4 +1,6 @@
-"""Regression and classification of real data sets: the two studies differ in their data sets, likelihoods and scores."""
+"""Regression and classification of real data sets: the two studies differ in their data sets,
+likelihoods and scores.
+"""
 
 import numpy as np
 import pandas as pd
@@ -35,12 +37,15 @@ SHIPPED = {"regression": ("diabetes",), "classification": ("breast_cancer",)}
 SMALL = {"regression": ("boston", "yacht"), "classification": ("crabs", "sonar")}
 AS_IN_THE_PAPER = ("australian_a1", "breast_with_id")
 COUNTS = {"regression": (5, 10, 20, 50, 100, 200), "classification": (10, 20, 50, 100)}
-FEWER = {"kin8nm": (10, 20, 50, 100), "naval": (10, 20, 50), "power": (10, 20, 50, 100)}  # of the large sets, unless the size is "full"
+# of the large sets, unless the size is "full"
+FEWER = {"kin8nm": (10, 20, 50, 100), "naval": (10, 20, 50), "power": (10, 20, 50, 100)}
 PAIRS = (0.5, 0.0), (0.5, 1.0), (1.0, 0.0)
 
 
 def fit(job: dict, kind: str) -> list[dict]:
-    """The row of one fit; inputs are standardised, real targets too, and scores are in the units of the data."""
+    """The row of one fit; inputs are standardised, real targets too, and scores are in the units
+    of the data.
+    """
     X, y, X_test, y_test = train_and_test(job["data"], job["split"])
     options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"]}
     if kind == "classification":
@@ -53,13 +58,19 @@ def fit(job: dict, kind: str) -> list[dict]:
 
 
 def jobs_of(kind: str, size: str) -> list[dict]:
-    """The grid: ten splits and all numbers of inducing points; in the standard size three splits and fewer of large data sets."""
+    """The grid: ten splits and all numbers of inducing points; in the standard size three splits
+    and fewer of large data sets.
+    """
     if size == "quick":
         return grid_of(SMALL[kind] if at_hand() else SHIPPED[kind], 2, ENDS, (10, 20))
     fewer, jobs = FEWER if size == "standard" else {}, []
     for name in SETS[kind] if at_hand() else SHIPPED[kind]:
         jobs += grid_of((name,), 3 if name in fewer else 10, POWERS, fewer.get(name, COUNTS[kind]))
-    return jobs + (grid_of(AS_IN_THE_PAPER, 10, POWERS, (50,)) if kind == "classification" and at_hand() else [])
+    return jobs + (
+        grid_of(AS_IN_THE_PAPER, 10, POWERS, (50,))
+        if kind == "classification" and at_hand()
+        else []
+    )
 
 
 def study(kind: str, size: str) -> Study:
@@ -68,15 +79,21 @@ def study(kind: str, size: str) -> Study:
 
 
 def compared_sets(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows on which powers are compared: other versions of a data set, as in the paper, are left out."""
+    """The rows on which powers are compared: other versions of a data set, as in the paper, are
+    left out.
+    """
     return rows[~rows["data"].isin(AS_IN_THE_PAPER)]
 
 
 def tables(kind: str, rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Means over splits and numbers of inducing points, and the claims of the paper."""
-    specs = {score: ".3g" if score == "smse" else ".3f" for score in SCORES[kind]}  # an SMSE may be tiny
+    # an SMSE may be tiny
+    specs = {score: ".3g" if score == "smse" else ".3f" for score in SCORES[kind]}
     specs["log_marginal_likelihood"] = ".1f"
-    found = {f"{score} by data and power": mean_table(rows, "data", "power", score, spec) for score, spec in specs.items()}
+    found = {
+        f"{score} by data and power": mean_table(rows, "data", "power", score, spec)
+        for score, spec in specs.items()
+    }
     claims = check_claims(compared_sets(rows), PAPER_CLAIMS[kind])
     return found | {"what the paper says, and what was found": claims_table(claims)}
 
@@ -134,6 +151,8 @@ def inducing_figure(rows: pd.DataFrame, score: str) -> Figure:
 def figures(kind: str, rows: pd.DataFrame) -> dict[str, Figure]:
     """Pairs of powers, scores against M, and ranks if there are several data sets."""
     rows = compared_sets(rows)
-    found = {"pairs": pair_figure(kind, rows)} | {score: inducing_figure(rows, score) for score in (*SCORES[kind], "log_marginal_likelihood")}
+    found = {"pairs": pair_figure(kind, rows)} | {
+        score: inducing_figure(rows, score) for score in (*SCORES[kind], "log_marginal_likelihood")
+    }
     found |= {f"{score} of each set": each_set_figure(rows, score) for score in SCORES[kind]}
     return found | ({"ranks": rank_figure(kind, rows)} if rows["data"].nunique() > 2 else {})

@@ -1,4 +1,6 @@
-"""The jobs of a study on all cores. Each writes a file of its own, so that a study can be stopped at any time and resumed."""
+"""The jobs of a study on all cores. Each writes a file of its own, so that a study can be
+stopped at any time and resumed.
+"""
 
 import hashlib
 import json
@@ -23,10 +25,12 @@ THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 @dataclass(frozen=True)
 class Study:
-    """A list of jobs and the function that does one: `fit(job, **settings)` returns the rows that a job adds to the table.
+    """A list of jobs and the function that does one: `fit(job, **settings)` returns the rows that a
+    job adds to the table.
 
-    It is defined at the top level of a module, so that other processes can import it. Jobs and settings are representable in
-    JSON, and results that were made with other settings are not mixed with these.
+    It is defined at the top level of a module, so that other processes can import it. Jobs and
+    settings are representable in JSON, and results that were made with other settings are not mixed
+    with these.
     """
 
     name: str
@@ -37,17 +41,27 @@ class Study:
     def path(self, folder: Path, job: dict) -> Path:
         """The file with the rows of a job."""
         text = json.dumps([job, self.settings], sort_keys=True)
-        return folder / f"{self.name}.parts" / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
+        return (
+            folder / f"{self.name}.parts" / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
+        )
 
 
 def commit_here() -> str:
-    """The commit that is checked out, with "-dirty" if files differ from it; empty where there is no git."""
+    """The commit that is checked out, with "-dirty" if files differ from it; empty where there
+    is no git.
+    """
     words = ["git", "describe", "--always", "--dirty", "--exclude", "*"]
-    return subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(
+        words, cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
-def do_job(fit: Callable[..., list[dict]], settings: dict, job: dict, path: Path, commit: str) -> None:
-    """Do one job, and write its rows completely or not at all. The column `converged` says what warnings would."""
+def do_job(
+    fit: Callable[..., list[dict]], settings: dict, job: dict, path: Path, commit: str
+) -> None:
+    """Do one job, and write its rows completely or not at all. The column `converged` says what
+    warnings would.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         rows = [job | row | {"commit": commit} for row in fit(job, **settings)]
@@ -56,11 +70,14 @@ def do_job(fit: Callable[..., list[dict]], settings: dict, job: dict, path: Path
     beside.replace(path)
 
 
-def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[pd.DataFrame, list[str]]:
+def run_study(
+    study: Study, folder: Path, workers: int | None = None
+) -> tuple[pd.DataFrame, list[str]]:
     """Do the jobs that are left, and write the table.
 
-    Returns all rows, in the order of the jobs, and a line for each job that ended with a numerical error or a lack of memory;
-    other errors stop the study. Several workers use one thread of BLAS each; a single one is this process, with all threads.
+    Returns all rows, in the order of the jobs, and a line for each job that ended with a numerical
+    error or a lack of memory; other errors stop the study. Several workers use one thread of BLAS
+    each; a single one is this process, with all threads.
     """
     workers, commit = workers or os.cpu_count() or 1, commit_here()
     paths = [study.path(folder, job) for job in study.jobs]
@@ -70,35 +87,72 @@ def run_study(study: Study, folder: Path, workers: int | None = None) -> tuple[p
         os.environ.update(dict.fromkeys(THREADS, "1"))  # read by BLAS when a process starts
     errors, context = [], get_context("spawn")
     with ThreadPoolExecutor(1) if workers == 1 else ProcessPoolExecutor(workers, context) as pool:
-        futures = {pool.submit(do_job, study.fit, study.settings, *one, commit): one[0] for one in left}
+        futures = {
+            pool.submit(do_job, study.fit, study.settings, *one, commit): one[0] for one in left
+        }
         done = as_completed(futures)
         try:
-            for future in tqdm(done, study.name, len(paths), initial=len(paths) - len(left), disable=None):
+            for future in tqdm(
+                done, study.name, len(paths), initial=len(paths) - len(left), disable=None
+            ):
                 try:
                     future.result()
                 except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
-                    errors.append(f"{'/'.join(map(str, futures[future].values()))}: {' '.join(str(error).split())}")
+                    errors.append(
+                        f"{'/'.join(map(str, futures[future].values()))}: "
+                        f"{' '.join(str(error).split())}"
+                    )
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    rows = pd.DataFrame([row for path in paths if path.exists() for row in json.loads(path.read_text())])
+    rows = pd.DataFrame(
+        [row for path in paths if path.exists() for row in json.loads(path.read_text())]
+    )
     rows.to_csv(folder / f"{study.name}.csv", index=False)
     versions = {name: version(name) for name in ("sparse_pep", "numpy", "scipy", "scikit-learn")}
-    notes = {"study": study.name, "settings": study.settings, "jobs": len(paths), "jobs_done": sum(path.exists() for path in paths)}
-    notes |= {"versions": {"python": platform.python_version()} | versions, "commits": rows["commit"].unique().tolist() if len(rows) else [], "date": str(date.today())}
+    notes = {
+        "study": study.name,
+        "settings": study.settings,
+        "jobs": len(paths),
+        "jobs_done": sum(path.exists() for path in paths),
+    }
+    notes |= {
+        "versions": {"python": platform.python_version()} | versions,
+        "commits": rows["commit"].unique().tolist() if len(rows) else [],
+        "date": str(date.today()),
+    }
     (folder / f"{study.name}.json").write_text(json.dumps(notes, indent=1) + "\n")
     return rows, errors
 
 
 def provenance(path: str | Path) -> str:
-    """What made a table of results, and whether files of the package have changed since (where there is git)."""
+    """What made a table of results, and whether files of the package have changed since (where
+    there is git).
+    """
     notes = json.loads(Path(path).with_suffix(".json").read_text())
     if not notes.get("commits"):
         return "made before results named their commits, by an older version of the package"
-    words = ["git", "diff", "--quiet", notes["commits"][0].removesuffix("-dirty"), "--", "sparse_pep/*.py"]
-    changed = subprocess.run(words, cwd=Path(__file__).parents[1], capture_output=True, check=False).returncode
+    words = [
+        "git",
+        "diff",
+        "--quiet",
+        notes["commits"][0].removesuffix("-dirty"),
+        "--",
+        "sparse_pep/*.py",
+    ]
+    changed = subprocess.run(
+        words, cwd=Path(__file__).parents[1], capture_output=True, check=False
+    ).returncode
     said = {0: "with the package as it is", 1: "files of the package have changed since"}
-    return "; ".join(filter(None, [f"made until {notes['date']} by commit {', '.join(notes['commits'])}", said.get(changed)]))
+    return "; ".join(
+        filter(
+            None,
+            [
+                f"made until {notes['date']} by commit {', '.join(notes['commits'])}",
+                said.get(changed),
+            ],
+        )
+    )
 
 
 def read_results(path: str | Path) -> pd.DataFrame:

@@ -1,4 +1,6 @@
-"""One-dimensional fits of the data of Snelson and Ghahramani (2006), whose inducing points start in the middle."""
+"""One-dimensional fits of the data of Snelson and Ghahramani (2006), whose inducing points start
+in the middle.
+"""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +24,9 @@ from studies.runner import Study
 
 
 def data(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (200, 1) and targets (200,) of "snelson", or as many simulated ones for "snelson_like"."""
+    """Inputs (200, 1) and targets (200,) of "snelson", or as many simulated ones for
+    "snelson_like".
+    """
     if name == "snelson_like":
         return snelson_like()
     table = pd.read_csv(data_directory() / "toy" / "snelson.csv.gz")
@@ -30,25 +34,45 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fit(job: dict, n_restarts: int) -> list[dict]:
-    """Rows of one fit: `kind` is "curve" for mean and standard deviation of y on a grid, "point" for inducing points."""
+    """Rows of one fit: `kind` is "curve" for mean and standard deviation of y on a grid, "point"
+    for inducing points.
+    """
     X, y = data(job["data"])
     low, high = X.min(), X.max()
     begin = np.linspace(low + 0.4 * (high - low), low + 0.6 * (high - low), job["M"])
     training = LBFGS(n_restarts=n_restarts, tol=1e-5)
-    model = SparsePEPRegressor(features=InducingPoints(begin[:, None]), power=job["power"], noise_variance=0.1, training=training, random_state=job["seed"])
+    model = SparsePEPRegressor(
+        features=InducingPoints(begin[:, None]),
+        power=job["power"],
+        noise_variance=0.1,
+        training=training,
+        random_state=job["seed"],
+    )
     found = fitted(model, X, y) | {"noise_std": model.noise_std_}
     x = np.linspace(low - 1.0, high + 1.0, 121)
     mean, std = model.predict(x[:, None], return_std=True)
     rows = [{"kind": "curve"} | dict(zip(("x", "mean", "std"), row)) for row in np.c_[x, mean, std]]
-    rows += [{"kind": "point"} | dict(zip(("x", "x_start"), row)) for row in np.c_[model.features_.Z[:, 0], begin]]
+    rows += [
+        {"kind": "point"} | dict(zip(("x", "x_start"), row))
+        for row in np.c_[model.features_.Z[:, 0], begin]
+    ]
     return [row | found for row in rows]
 
 
 def study(size: str) -> Study:
     """All powers, with few and with many inducing points."""
-    powers, counts = {"quick": (ENDS, (8,)), "standard": (POWERS, (5, 8, 15)), "full": (POWERS, (5, 8, 15, 30))}[size]
+    powers, counts = {
+        "quick": (ENDS, (8,)),
+        "standard": (POWERS, (5, 8, 15)),
+        "full": (POWERS, (5, 8, 15, 30)),
+    }[size]
     name = "snelson" if at_hand() else "snelson_like"
-    return Study(study_name("snelson", size), grid_of([name], 1, powers, counts), fit, {"n_restarts": 0 if size == "quick" else 50})
+    return Study(
+        study_name("snelson", size),
+        grid_of([name], 1, powers, counts),
+        fit,
+        {"n_restarts": 0 if size == "quick" else 50},
+    )
 
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -58,7 +82,9 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
-    """Mean and two standard deviations of y, with the start (above) and the end (below) of each inducing point."""
+    """Mean and two standard deviations of y, with the start (above) and the end (below) of each
+    inducing point.
+    """
     figure, cells = grid_of_axes(rows, ENDS, (4.0, 2.6))
     for ax, here in cells:
         if points := data_of(here, data):

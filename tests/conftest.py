@@ -1,4 +1,6 @@
-"""Where the tests find real data and exact reference numbers; tests that need them are skipped without."""
+"""Where the tests find real data and exact reference numbers; tests that need them are skipped
+without.
+"""
 
 import gc
 import json
@@ -15,7 +17,9 @@ BESIDE = Path(__file__).parents[2] / "shared"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What is imported stays: the search for garbage, a third of the time of collecting the tests, leaves it out for good."""
+    """What is imported stays: the search for garbage, a third of the time of collecting the
+    tests, leaves it out for good.
+    """
     gc.disable()
     result = yield
     gc.freeze()
@@ -24,7 +28,9 @@ def pytest_collection():
 
 
 def outside(variable: str, default: Path) -> Path:
-    """The path an environment variable names, else `default`; the test is skipped if neither exists."""
+    """The path an environment variable names, else `default`; the test is skipped if neither
+    exists.
+    """
     path = Path(os.environ.get(variable) or default)
     if not path.exists():
         pytest.skip(f"{variable} does not name an existing path")
@@ -57,18 +63,27 @@ def beyond() -> dict:
 
 def sources(root: Path) -> set[Path]:
     """The files that a build of the site reads."""
-    return {path for folder in ("nbs", "docs", "sparse_pep") for path in (root / folder).rglob("*") if path.suffix != ".pyc"}
+    return {
+        path
+        for folder in ("nbs", "docs", "sparse_pep")
+        for path in (root / folder).rglob("*")
+        if path.suffix != ".pyc"
+    }
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory) -> Path:
-    """The folder of the documentation site, built once for all the tests of a session, in all its processes."""
+    """The folder of the documentation site, built once for all the tests of a session, in all
+    its processes.
+    """
     alone = "PYTEST_XDIST_WORKER" not in os.environ
     base = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
     out, root = base / "site", Path(__file__).parents[1]
     with FileLock(base / "site.lock"):
         if not out.exists():
             before = sources(root)
-            subprocess.run([sys.executable, "-m", "docs.build", "--out", str(out)], cwd=root, check=True)
+            subprocess.run(
+                [sys.executable, "-m", "docs.build", "--out", str(out)], cwd=root, check=True
+            )
             assert sources(root) == before, "a build writes into its own folder and nowhere else"
     return out

@@ -5,15 +5,21 @@
     python tests/soak.py --seed 7 --minutes 2             # other problems, shorter
     python tests/soak.py --kind table                     # one kind of problem
     python tests/soak.py --only 123456                    # one problem again, with its traceback
-
-Each problem has its own seed, printed when something is wrong. The first two kinds have any kernel, features, power, blocks, weights, units.
+ Each problem has its own seed, printed when something is wrong. The first two kinds have any
+kernel, features, power, blocks, weights, units.
 - gaussian: log Z, also in the tight form, against 50-digit arithmetic.
-- other likelihoods: log Z at the sites against a dense formula, which must not change when the sites move.
-- fitted: an estimator with random arguments: it does not raise, says whether it has converged, and is the same in a file.
-- table, model, checkpoint: a damaged file, also by somebody who knows its format: refused in one line, or harmless; never 200 MB of memory.
-- stopped: a command that a signal ends at any moment; it goes on from its checkpoint to the same bits, or is begun again without one.
-- threads: two fits at once have the bits of fits alone, and leave NumPy, BLAS, warnings and random numbers as they were.
-- same: other orders of the rows, units, pieces and numbers of threads have the same evidence at fixed parameters.
+- other likelihoods: log Z at the sites against a dense formula, which must not change when the
+sites move.
+- fitted: an estimator with random arguments: it does not raise, says whether it has converged, and
+is the same in a file.
+- table, model, checkpoint: a damaged file, also by somebody who knows its format: refused in one
+line, or harmless; never 200 MB of memory.
+- stopped: a command that a signal ends at any moment; it goes on from its checkpoint to the same
+bits, or is begun again without one.
+- threads: two fits at once have the bits of fits alone, and leave NumPy, BLAS, warnings and random
+numbers as they were.
+- same: other orders of the rows, units, pieces and numbers of threads have the same evidence at
+fixed parameters.
 """
 
 import argparse
@@ -42,7 +48,14 @@ from scipy.special import expit
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, kernels, likelihoods, load
+from sparse_pep import (
+    SparsePEP,
+    SparsePEPClassifier,
+    SparsePEPRegressor,
+    kernels,
+    likelihoods,
+    load,
+)
 from sparse_pep.cli import main as main_command
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
@@ -52,11 +65,14 @@ from sparse_pep.observations import DIFFERENCE, MEAN, SLOPE, VALUE, Observed
 from sparse_pep.training import LBFGS, Adam
 
 CLOSE = 1e-6  # of log Z, relative to its parts, and of its slope in the sites
-HONEST = "not converged;", "the sites did not settle"  # how the package says that it has not found a fixed point
+# how the package says that it has not found a fixed point
+HONEST = "not converged;", "the sites did not settle"
 
 
 def random_kernel(rng, X, Z, scale, variance, functionals=False):
-    """A kernel in these units of inputs and of f^2, with inputs that it can take (perhaps with codes, or rows that describe functionals)."""
+    """A kernel in these units of inputs and of f^2, with inputs that it can take (perhaps with
+    codes, or rows that describe functionals).
+    """
     D, choice = X.shape[1], 9 if functionals else rng.integers(20)
 
     def lengths():
@@ -67,13 +83,32 @@ def random_kernel(rng, X, Z, scale, variance, functionals=False):
         return getattr(kernels, kind)(variance * 10.0 ** rng.uniform(-1, 1), lengths())
 
     if choice < 2:
-        codes = kernels.Categorical(1.0, rng.uniform(0.1, 0.9), active_dims=(D,)), kernels.Coregion(3, int(rng.integers(1, 4)), 0.3, active_dims=(D,))
+        codes = (
+            kernels.Categorical(1.0, rng.uniform(0.1, 0.9), active_dims=(D,)),
+            kernels.Coregion(3, int(rng.integers(1, 4)), 0.3, active_dims=(D,)),
+        )
         coded = (np.column_stack([A, rng.integers(0, 3, len(A))]) for A in (X, Z))
         return replace(one(), active_dims=tuple(range(D))) * codes[choice], *coded
     if choice in (9, 10):
-        kernel = getattr(kernels, rng.choice("SquaredExponential Matern32 Matern52".split()))(variance, lengths())
-        kinds = rng.choice([VALUE, SLOPE, DIFFERENCE, MEAN if isinstance(kernel, kernels.SquaredExponential) else VALUE], len(X))
-        return Observed(kernel, D), np.column_stack([X, scale * rng.uniform(0.1, 1.0, X.shape), kinds, rng.integers(0, 2, len(X))]), Z
+        kernel = getattr(kernels, rng.choice("SquaredExponential Matern32 Matern52".split()))(
+            variance, lengths()
+        )
+        kinds = rng.choice(
+            [
+                VALUE,
+                SLOPE,
+                DIFFERENCE,
+                MEAN if isinstance(kernel, kernels.SquaredExponential) else VALUE,
+            ],
+            len(X),
+        )
+        return (
+            Observed(kernel, D),
+            np.column_stack(
+                [X, scale * rng.uniform(0.1, 1.0, X.shape), kinds, rng.integers(0, 2, len(X))]
+            ),
+            Z,
+        )
     others = {
         3: lambda: kernels.Periodic(variance, rng.uniform(0.5, 2.0), scale * 10.0 ** rng.uniform()),
         4: lambda: kernels.Linear(variance / scale**2) + one(),
@@ -95,7 +130,8 @@ def random_features(rng, kernel, X, Z, scale):
         lambda: Fourier(-3.0 * scale, 3.0 * scale, int(rng.integers(1, 4))),
         lambda: Mixture([InducingPoints(Z[: M // 2]), GaussianBlur(Z[M // 2 :], widths)]),
     ]
-    with contextlib.suppress(NotImplementedError, ValueError):  # no closed form, or no such feature in so many dimensions
+    # no closed form, or no such feature in so many dimensions
+    with contextlib.suppress(NotImplementedError, ValueError):
         found = some[rng.integers(len(some))]()
         found.Kuu(kernel), found.Kuf(kernel, X)
         return found
@@ -110,26 +146,66 @@ def random_power(rng):
 def random_likelihood(rng, name=None):
     """A likelihood, targets for 12 rows, and the units of f^2 and the mean of f that suit them."""
     N, unit, middle = 12, 10.0 ** rng.uniform(-6, 6), rng.uniform(-12, 12)
-    labels, counts, normal = rng.choice([-1.0, 1.0], N), rng.poisson(2.0, N).astype(float), rng.normal(size=N)
-    classes, low = np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3)), rng.choice([None, -0.5 * unit])
-    amounts, shape, real = np.exp(middle + normal), 10.0 ** rng.uniform(-0.5, 1), unit * rng.standard_t(3, N)
+    labels, counts, normal = (
+        rng.choice([-1.0, 1.0], N),
+        rng.poisson(2.0, N).astype(float),
+        rng.normal(size=N),
+    )
+    classes, low = (
+        np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3)),
+        rng.choice([None, -0.5 * unit]),
+    )
+    amounts, shape, real = (
+        np.exp(middle + normal),
+        10.0 ** rng.uniform(-0.5, 1),
+        unit * rng.standard_t(3, N),
+    )
     kinds = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
-    name = name or str(rng.choice([one for one, kind in kinds.items() if not issubclass(kind, likelihoods.Gaussian)]))
+    name = name or str(
+        rng.choice(
+            [one for one, kind in kinds.items() if not issubclass(kind, likelihoods.Gaussian)]
+        )
+    )
     own, y, variance, mean = {
-        "Gaussian": ({"noise_variance": unit**2 * 10.0 ** rng.uniform(-4, 1)}, unit * normal, unit**2, 0.0),
+        "Gaussian": (
+            {"noise_variance": unit**2 * 10.0 ** rng.uniform(-4, 1)},
+            unit * normal,
+            unit**2,
+            0.0,
+        ),
         "Probit": ({}, labels, 1.0, 0.0),
-        "Mixed": ({"parts": (likelihoods.Gaussian(10.0 ** rng.uniform(-2.5, 1)), likelihoods.Probit())}, labels, 1.0, 0.0),
+        "Mixed": (
+            {"parts": (likelihoods.Gaussian(10.0 ** rng.uniform(-2.5, 1)), likelihoods.Probit())},
+            labels,
+            1.0,
+            0.0,
+        ),
         "Logit": ({}, labels, 1.0, 0.0),
         "NoisyProbit": ({"flip": 10.0 ** rng.uniform(-6, -1)}, labels, 1.0, 0.0),
         "Poisson": ({}, counts, 1.0, 0.0),
         "NegativeBinomial": ({"dispersion": shape}, counts, 1.0, 0.0),
-        "StudentT": ({"df": rng.uniform(1, 9), "scale": unit * rng.uniform(0.1, 1)}, real, unit**2, 0.0),
+        "StudentT": (
+            {"df": rng.uniform(1, 9), "scale": unit * rng.uniform(0.1, 1)},
+            real,
+            unit**2,
+            0.0,
+        ),
         "Ordinal": ({"cut_points": np.sort(rng.normal(size=2))}, classes, 1.0, 0.0),
         "Beta": ({"concentration": 10.0 ** rng.uniform(-0.5, 2)}, expit(2 * normal), 1.0, 0.0),
-        "HeteroscedasticGaussian": ({"base_variance": unit**2 * rng.uniform(0.1, 1), "gain": rng.uniform(0.2, 1) / unit}, real, unit**2, 0.0),
+        "HeteroscedasticGaussian": (
+            {"base_variance": unit**2 * rng.uniform(0.1, 1), "gain": rng.uniform(0.2, 1) / unit},
+            real,
+            unit**2,
+            0.0,
+        ),
         "Gamma": ({"shape": shape}, amounts, 1.0, middle),
         "Weibull": ({"shape": min(shape, 3.0)}, amounts * rng.choice([1, 1, -1], N), 1.0, middle),
-        "Tobit": ({"noise_variance": unit**2 * rng.uniform(0.05, 1), "low": low, "high": 0.8 * unit}, real, unit**2, 0.0),
+        "Tobit": (
+            {"noise_variance": unit**2 * rng.uniform(0.05, 1), "low": low, "high": 0.8 * unit},
+            real,
+            unit**2,
+            0.0,
+        ),
         "Binomial": ({"trials": 5}, rng.binomial(5, 0.4, N).astype(float), 1.0, 0.0),
         "Softmax": ({}, classes, 1.0, 0.0),
     }[name]
@@ -138,51 +214,112 @@ def random_likelihood(rng, name=None):
 
 
 def evidence(rng, name=None):
-    """A problem as those of the laws, with any kernel, features, powers, blocks, weights and units, against its dense formula."""
+    """A problem as those of the laws, with any kernel, features, powers, blocks, weights and
+    units, against its dense formula.
+    """
     likelihood, y, variance, mean = random_likelihood(rng, name)
-    N, M, D, scale = rng.integers(3, len(y) + 1), rng.integers(1, 6), rng.integers(1, 4), 10.0 ** rng.uniform(-6, 6)
+    N, M, D, scale = (
+        rng.integers(3, len(y) + 1),
+        rng.integers(1, 6),
+        rng.integers(1, 4),
+        10.0 ** rng.uniform(-6, 6),
+    )
     mixed = isinstance(likelihood, likelihoods.Mixed)
-    kernel, X, Z = random_kernel(rng, scale * rng.normal(size=(N, D)), scale * rng.normal(size=(M, D)), scale, variance, mixed)
+    kernel, X, Z = random_kernel(
+        rng,
+        scale * rng.normal(size=(N, D)),
+        scale * rng.normal(size=(M, D)),
+        scale,
+        variance,
+        mixed,
+    )
     own = rng.uniform() < (0.4 if name else 0.3 * (likelihood.n_latent == 1))
-    labels = np.unique(rng.integers(0, 1 + N // 2, N) if own else np.arange(N), return_inverse=True)[1]
-    power = np.array([random_power(rng) for _ in range(N)])[labels if rng.uniform() < 0.3 else 0 * labels]
-    drawn = {"X": X, "y": y[:N], "power": power, "weight": rng.integers(1, 4, N)[labels] ** float(rng.uniform() < 0.3)}
+    labels = np.unique(
+        rng.integers(0, 1 + N // 2, N) if own else np.arange(N), return_inverse=True
+    )[1]
+    power = np.array([random_power(rng) for _ in range(N)])[
+        labels if rng.uniform() < 0.3 else 0 * labels
+    ]
+    drawn = {
+        "X": X,
+        "y": y[:N],
+        "power": power,
+        "weight": rng.integers(1, 4, N)[labels] ** float(rng.uniform() < 0.3),
+    }
     drawn |= {"blocks": labels} if len(set(labels)) < N else {}
-    drawn |= {"known_variance": likelihood.noise_variance * rng.uniform(0, 2, N)} if name and rng.uniform() < 0.3 else {}
-    features, more = random_features(rng, kernel, X, Z, scale), "tight" if name and rng.uniform() < 0.3 else ""
+    drawn |= (
+        {"known_variance": likelihood.noise_variance * rng.uniform(0, 2, N)}
+        if name and rng.uniform() < 0.3
+        else {}
+    )
+    features, more = (
+        random_features(rng, kernel, X, Z, scale),
+        "tight" if name and rng.uniform() < 0.3 else "",
+    )
     problem = Problem(likelihood, power, kernel, features, ConstantMean(mean), more, drawn)
     jitter = float(rng.choice([0.0, 1e-8])) if np.linalg.cond(features.Kuu(kernel)) < 1e8 else 1e-8
-    fit, name = adapter.evidence(problem.model, adapter.in_memory(**drawn), 0.5, jitter=jitter, tight=problem.tight), type(likelihood).__name__
+    fit, name = (
+        adapter.evidence(
+            problem.model, adapter.in_memory(**drawn), 0.5, jitter=jitter, tight=problem.tight
+        ),
+        type(likelihood).__name__,
+    )
     if not fit.converged:
         return f"{name}: not converged; the fit says so"
     value, size = problem.dense(fit)
     if not abs(fit.log_evidence - value) <= CLOSE * max(1.0, size):
         return f"{name}: log Z {fit.log_evidence!r} instead of {value!r}"
     rise = 0.0 if problem.gaussian else problem.at_sites(fit)[1](rng, CLOSE * max(1.0, size))
-    return None if abs(rise) <= CLOSE * max(1.0, size) else f"{name}: log Z rises by {rise} with the sites"
+    return (
+        None
+        if abs(rise) <= CLOSE * max(1.0, size)
+        else f"{name}: log Z rises by {rise} with the sites"
+    )
 
 
 def random_estimator(rng):
     """An estimator with random arguments, and data for it."""
-    scale, kind = 10.0 ** rng.uniform(-6, 6), str(rng.choice(["regressor", "classifier", "general"]))
+    scale, kind = (
+        10.0 ** rng.uniform(-6, 6),
+        str(rng.choice(["regressor", "classifier", "general"])),
+    )
     X = scale * rng.normal(size=(rng.integers(12, 40), rng.integers(1, 4)))
     N, tight = len(X), bool(rng.uniform() < 0.2)
     arguments = {
-        "n_inducing": int(rng.integers(1, 12)), "power": random_power(rng), "random_state": 0, "standardize": bool(rng.integers(2)),
-        "training": (LBFGS(max_iter=int(rng.integers(1, 30))), LBFGS(max_iter=5), Adam(n_epochs=5))[rng.integers(3)], "jitter": float(rng.choice([0.0, 1e-8, 1e-6])),
-        "blocks": int(rng.integers(2, 6)) if rng.uniform() < 0.2 else None, "kernel": str(rng.choice(["se", "matern12", "matern32", "matern52", "rq"])),
-        "ard": [True, False, "auto"][rng.choice(3, p=[0.6, 0.2, 0.2])], "priors": rng.choice([None, "weak"]),
-    }  # fmt: skip
+        "n_inducing": int(rng.integers(1, 12)),
+        "power": random_power(rng),
+        "random_state": 0,
+        "standardize": bool(rng.integers(2)),
+        "training": (LBFGS(max_iter=int(rng.integers(1, 30))), LBFGS(max_iter=5), Adam(n_epochs=5))[
+            rng.integers(3)
+        ],
+        "jitter": float(rng.choice([0.0, 1e-8, 1e-6])),
+        "blocks": int(rng.integers(2, 6)) if rng.uniform() < 0.2 else None,
+        "kernel": str(rng.choice(["se", "matern12", "matern32", "matern52", "rq"])),
+        "ard": [True, False, "auto"][rng.choice(3, p=[0.6, 0.2, 0.2])],
+        "priors": rng.choice([None, "weak"]),
+    }
     if kind == "regressor":
         y = 10.0 ** rng.uniform(-6, 6) * (np.sin(X[:, 0] / scale) + 0.1 * rng.normal(size=N))
-        local = 20 if rng.uniform() < 0.3 and arguments["power"] <= 0.8 and not (tight or arguments["blocks"]) else None
+        local = (
+            20
+            if rng.uniform() < 0.3
+            and arguments["power"] <= 0.8
+            and not (tight or arguments["blocks"])
+            else None
+        )
         model = SparsePEPRegressor(**arguments | {"standardize": True}, tight=tight, local=local)
     elif kind == "classifier":
         y = np.append([0, 1], rng.integers(0, rng.integers(2, 4), N - 2))
-        model = SparsePEPClassifier(**arguments, likelihood="softmax" if np.max(y) > 1 else str(rng.choice(["probit", "logit"])))
+        model = SparsePEPClassifier(
+            **arguments,
+            likelihood="softmax" if np.max(y) > 1 else str(rng.choice(["probit", "logit"])),
+        )
     else:
         drawn = (random_likelihood(rng) for _ in range(99))
-        likelihood, y, _, _ = next(one for one in drawn if not isinstance(one[0], Softmax | likelihoods.Mixed))
+        likelihood, y, _, _ = next(
+            one for one in drawn if not isinstance(one[0], Softmax | likelihoods.Mixed)
+        )
         X, y = X[:12], y[: len(X)]
         model = SparsePEP(**arguments, likelihood=likelihood)
     return model, X, y
@@ -200,12 +337,21 @@ def fitted(rng):
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "m.npz")
         again = load(Path(folder) / "m.npz").predict_f(X)
-    return None if all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again)) else "another model after loading"
+    return (
+        None
+        if all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again))
+        else "another model after loading"
+    )
 
 
 def command(*words):
-    """What is wrong with the way in which the command line ends: it succeeds, or says in one line why not."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as errors:
+    """What is wrong with the way in which the command line ends: it succeeds, or says in one
+    line why not.
+    """
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()) as errors,
+    ):
         try:
             main_command(list(words))
         except SystemExit as end:
@@ -221,33 +367,64 @@ def table(rng):
         path, model = Path(folder) / f"t.{end}", f"{folder}/m.npz"
         path.write_bytes(content)
         more = [["--likelihood", "auto"], ["--decimal", ","], [], []][rng.integers(4)]
-        status, fault = command("fit", str(path), "--target", "y", "--inducing", "3", "--max-iter", "1", "--quiet", "--out", model, *more)
-        return fault if status else command("predict", model, str(path), "--out", f"{folder}/p.csv")[1]
+        status, fault = command(
+            "fit",
+            str(path),
+            "--target",
+            "y",
+            "--inducing",
+            "3",
+            "--max-iter",
+            "1",
+            "--quiet",
+            "--out",
+            model,
+            *more,
+        )
+        return (
+            fault if status else command("predict", model, str(path), "--out", f"{folder}/p.csv")[1]
+        )
 
 
 def quick(kind, y, **limits):
     """A small model, quickly fitted."""
-    return kind.set_params(n_inducing=3, training=LBFGS(max_iter=2, **limits), random_state=0).fit(DAMAGED_X, y)
+    return kind.set_params(n_inducing=3, training=LBFGS(max_iter=2, **limits), random_state=0).fit(
+        DAMAGED_X, y
+    )
 
 
 DAMAGED_X = np.random.default_rng(0).normal(size=(20, 2))
-DAMAGED = [(SparsePEPRegressor(), DAMAGED_X[:, 0]), (SparsePEPClassifier(), np.arange(20) % 3), (SparsePEP(likelihood="poisson"), np.arange(20) % 5)]
+DAMAGED = [
+    (SparsePEPRegressor(), DAMAGED_X[:, 0]),
+    (SparsePEPClassifier(), np.arange(20) % 3),
+    (SparsePEP(likelihood="poisson"), np.arange(20) % 5),
+]
 
 
 @functools.cache
 def whole_files():
-    """Models of three kinds: the bytes of the model file and of the checkpoint, and the predictions."""
+    """Models of three kinds: the bytes of the model file and of the checkpoint, and the
+    predictions.
+    """
     found = []
     for kind, y in DAMAGED:
         with tempfile.TemporaryDirectory() as folder:
             fitted = quick(kind, y, checkpoint=f"{folder}/c.npz")
             fitted.save(f"{folder}/m.npz")
-            found.append((Path(f"{folder}/m.npz").read_bytes(), Path(f"{folder}/c.npz").read_bytes(), fitted.predict(DAMAGED_X)))
+            found.append(
+                (
+                    Path(f"{folder}/m.npz").read_bytes(),
+                    Path(f"{folder}/c.npz").read_bytes(),
+                    fitted.predict(DAMAGED_X),
+                )
+            )
     return found
 
 
 def damaged_file(rng, which):
-    """A damaged model file (0) or checkpoint (1): refused with a ValueError, or predictions are those of the whole one."""
+    """A damaged model file (0) or checkpoint (1): refused with a ValueError, or predictions are
+    those of the whole one.
+    """
     k = rng.integers(3)
     content, expected = whole_files()[k][which], whole_files()[k][2]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -260,20 +437,44 @@ def damaged_file(rng, which):
             return None if "\n" not in str(error) else "several lines"
         if sorted(os.listdir(folder)) != ["inner"] or os.listdir(path.parent) != ["m.npz"]:
             return "other files were written"
-    return None if np.array_equal(found.predict(DAMAGED_X), expected) else "other predictions from a damaged file"
+    return (
+        None
+        if np.array_equal(found.predict(DAMAGED_X), expected)
+        else "other predictions from a damaged file"
+    )
 
 
-SIGNALS = "import sparse_pep.training as t, sparse_pep.numerics.files as f; t.SECONDS_BETWEEN_SAVES = f.RARELY = 0.0; from sparse_pep.cli import main; main()"
+SIGNALS = (
+    "import sparse_pep.training as t, sparse_pep.numerics.files as f; "
+    "t.SECONDS_BETWEEN_SAVES = f.RARELY = 0.0; from sparse_pep.cli import main; main()"
+)
 
 
 def stopped(rng):
     """The command `fit`, ended by a signal at any moment and called again."""
-    X, number, before = rng.normal(size=(300, 3)), (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[rng.integers(3)], rng.uniform(0.5, 8.0)
+    X, number, before = (
+        rng.normal(size=(300, 3)),
+        (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[rng.integers(3)],
+        rng.uniform(0.5, 8.0),
+    )
     labels = ["--likelihood", "auto"] * int(rng.integers(2))
     y = np.sin(3 * X[:, 0]) + 0.1 * X[:, 1]
     with tempfile.TemporaryDirectory() as folder:
-        np.savetxt(f"{folder}/t.csv", np.column_stack([X, y > 0.0 if labels else y]), delimiter=",", header="a,b,c,y", comments="", fmt="%.17g")
-        words = [sys.executable, "-c", SIGNALS, *"fit t.csv --target y --inducing 8 --max-iter 25 --quiet".split(), *labels]
+        np.savetxt(
+            f"{folder}/t.csv",
+            np.column_stack([X, y > 0.0 if labels else y]),
+            delimiter=",",
+            header="a,b,c,y",
+            comments="",
+            fmt="%.17g",
+        )
+        words = [
+            sys.executable,
+            "-c",
+            SIGNALS,
+            *"fit t.csv --target y --inducing 8 --max-iter 25 --quiet".split(),
+            *labels,
+        ]
         more = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         subprocess.run([*words, "--out", "whole.npz"], check=True, **more)
         kept = [*words, "--out", "m.npz", "--checkpoint", "c.npz"]
@@ -282,18 +483,32 @@ def stopped(rng):
             process.wait(before)
         process.send_signal(number)
         status = process.wait()
-        if status not in (0, 2, 3, 130, 128 + number, -number) or status in (0, 3) and not (Path(folder) / "m.npz").exists():
+        if (
+            status not in (0, 2, 3, 130, 128 + number, -number)
+            or status in (0, 3)
+            and not (Path(folder) / "m.npz").exists()
+        ):
             return f"status {status} after {number!r}, with {os.listdir(folder)}"
         subprocess.run(kept, check=True, **more)
         found, whole = (load(f"{folder}/{name}.npz").predict_f(X) for name in ("m", "whole"))
         left = {name for name in os.listdir(folder) if not name.endswith(".part")}
-    return None if np.array_equal(found, whole) and left == {"t.csv", "m.npz", "whole.npz"} else f"another model after {number!r}, or {left}"
+    return (
+        None
+        if np.array_equal(found, whole) and left == {"t.csv", "m.npz", "whole.npz"}
+        else f"another model after {number!r}, or {left}"
+    )
 
 
 def global_state():
     """What a fit must leave alone."""
     blas = [(one["internal_api"], one["num_threads"]) for one in threadpool_info()]
-    return np.geterr(), np.get_printoptions(), list(warnings.filters), np.random.get_state()[1].tolist(), blas
+    return (
+        np.geterr(),
+        np.get_printoptions(),
+        list(warnings.filters),
+        np.random.get_state()[1].tolist(),
+        blas,
+    )
 
 
 def threads(rng):
@@ -308,18 +523,43 @@ def threads(rng):
         alone = [bits(*case) for case in cases]
         with ThreadPoolExecutor(2) as pool:
             together = list(pool.map(lambda case: bits(*case), [*cases, *cases]))
-        return None if together == [*alone, *alone] and global_state() == before else "other bits, or another state of the process"
+        return (
+            None
+            if together == [*alone, *alone] and global_state() == before
+            else "other bits, or another state of the process"
+        )
 
 
 def same(rng):
     """An evidence with other orders, units, pieces and numbers of threads."""
     model, X, y = random_estimator(rng)
-    blocks = rng.integers(0, 4, len(X)) if model.blocks and np.unique(X, axis=0).shape == X.shape else None
-    points, unit, order = X[: model.n_inducing] / X.std(axis=0), 10.0 ** rng.uniform(-6, 6), np.arange(len(X))
-    model.set_params(training=None, standardize=True, local=None, blocks=blocks, jitter=1e-6, kernel=kernels.Matern32(), features=InducingPoints(points))
+    blocks = (
+        rng.integers(0, 4, len(X))
+        if model.blocks and np.unique(X, axis=0).shape == X.shape
+        else None
+    )
+    points, unit, order = (
+        X[: model.n_inducing] / X.std(axis=0),
+        10.0 ** rng.uniform(-6, 6),
+        np.arange(len(X)),
+    )
+    model.set_params(
+        training=None,
+        standardize=True,
+        local=None,
+        blocks=blocks,
+        jitter=1e-6,
+        kernel=kernels.Matern32(),
+        features=InducingPoints(points),
+    )
     target = rng.choice([1.0, unit]) if isinstance(model, SparsePEPRegressor) else 1.0
     values, turn = [], rng.permutation(len(X))
-    for rows, scale, height, limit in ((order, 1.0, 1.0, 1), (turn, 1.0, 1.0, 1), (order, unit, target, 1), (order, 1.0, 1.0, 2)):
+    for rows, scale, height, limit in (
+        (order, 1.0, 1.0, 1),
+        (turn, 1.0, 1.0, 1),
+        (order, unit, target, 1),
+        (order, 1.0, 1.0, 2),
+    ):
         with threadpool_limits(limit, user_api="blas"):
             own = model.set_params(blocks=None if blocks is None else blocks[rows])
             values.append(own.fit(scale * X[rows], height * y[rows]).log_marginal_likelihood_value_)
@@ -332,10 +572,16 @@ def same(rng):
 
 
 KINDS = {  # and how often
-    "gaussian": (functools.partial(evidence, name="Gaussian"), 0.35), "other": (evidence, 0.35), "fitted": (fitted, 0.09), "table": (table, 0.05),
-    "model": (functools.partial(damaged_file, which=0), 0.06), "checkpoint": (functools.partial(damaged_file, which=1), 0.03),
-    "threads": (threads, 0.03), "same": (same, 0.038), "stopped": (stopped, 0.002),
-}  # fmt: skip
+    "gaussian": (functools.partial(evidence, name="Gaussian"), 0.35),
+    "other": (evidence, 0.35),
+    "fitted": (fitted, 0.09),
+    "table": (table, 0.05),
+    "model": (functools.partial(damaged_file, which=0), 0.06),
+    "checkpoint": (functools.partial(damaged_file, which=1), 0.03),
+    "threads": (threads, 0.03),
+    "same": (same, 0.038),
+    "stopped": (stopped, 0.002),
+}
 
 
 def problem(seed, kind=None):
@@ -345,13 +591,21 @@ def problem(seed, kind=None):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     fault = KINDS[kind][0](rng)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return kind, f"took {grown / 1000:.0f} MB" if kind in ("table", "model", "checkpoint") and grown > 200_000 else fault
+    return kind, f"took {grown / 1000:.0f} MB" if kind in (
+        "table",
+        "model",
+        "checkpoint",
+    ) and grown > 200_000 else fault
 
 
 def main():
     """Problems until the time is over; it returns whether something was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="of the first problem is a million times this")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the first problem is a million times this"
+    )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--kind", choices=KINDS, help="of all problems, which are mixed otherwise")
     parser.add_argument("--only", type=int, help="the seed of one problem")
@@ -359,7 +613,11 @@ def main():
     warnings.simplefilter("ignore")
     if wanted.only is not None:
         return print(*problem(wanted.only, wanted.kind))
-    counts, end, seed = collections.Counter(), time.monotonic() + 60.0 * wanted.minutes, 1_000_000 * wanted.seed - 1
+    counts, end, seed = (
+        collections.Counter(),
+        time.monotonic() + 60.0 * wanted.minutes,
+        1_000_000 * wanted.seed - 1,
+    )
     while time.monotonic() < end:
         seed += 1
         try:
@@ -367,7 +625,11 @@ def main():
         except KeyboardInterrupt:
             break
         except Exception as error:  # whatever it is, it is counted and shown
-            kind, fault = "raised", f"{type(error).__name__}: {str(error)[:200]} ({traceback.extract_tb(error.__traceback__)[-1].name})"
+            kind, fault = (
+                "raised",
+                f"{type(error).__name__}: {str(error)[:200]} "
+                f"({traceback.extract_tb(error.__traceback__)[-1].name})",
+            )
         counts[kind] += 1
         if fault is not None:
             counts["not converged" if any(words in fault for words in HONEST) else "wrong"] += 1

@@ -1,4 +1,6 @@
-"""Batches: sums, sites, estimates and gradients of a partition are those of all data; training ends where it would."""
+"""Batches: sums, sites, estimates and gradients of a partition are those of all data; training
+ends where it would.
+"""
 
 from dataclasses import replace
 from unittest import mock
@@ -19,7 +21,22 @@ from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_ev
 from sparse_pep.quadrature import Accuracy
 from sparse_pep.shards import Rows, projections, site_sums
 from sparse_pep.streaming import remember
-from sparse_pep.training import LBFGS, Adam, AdamDirections, Batches, HeldSums, batch_of, decay, is_proper, judged, posteriors_with, random_batches, step_lengths, train, visit
+from sparse_pep.training import (
+    LBFGS,
+    Adam,
+    AdamDirections,
+    Batches,
+    HeldSums,
+    batch_of,
+    decay,
+    is_proper,
+    judged,
+    posteriors_with,
+    random_batches,
+    step_lengths,
+    train,
+    visit,
+)
 
 JITTER, rng = 1e-8, np.random.default_rng(5)
 ROWS = np.array_split(rng.permutation(N), 3)  # of 7, 7 and 6: not all alike
@@ -27,29 +44,50 @@ CASES = [name for name, problem in PROBLEMS.items() if problem.gaussian or not p
 
 
 class Case:
-    """A problem of the table, cut into batches; its blocks stay together. `earlier`: with a memory of earlier data."""
+    """A problem of the table, cut into batches; its blocks stay together. `earlier`: with a
+    memory of earlier data.
+    """
 
     def __init__(self, name, earlier=False):
         problem = PROBLEMS[name]
-        self.known, self.power, self.model, self.data = problem.gaussian, problem.common_power, problem.model, Rows(**problem.data)
-        rows, self.memory = random_batches(N, 7, np.random.default_rng(0), BLOCKS) if "blocks" in problem.data else ROWS, None
+        self.known, self.power, self.model, self.data = (
+            problem.gaussian,
+            problem.common_power,
+            problem.model,
+            Rows(**problem.data),
+        )
+        rows, self.memory = (
+            random_batches(N, 7, np.random.default_rng(0), BLOCKS)
+            if "blocks" in problem.data
+            else ROWS,
+            None,
+        )
         if earlier:
             before = Rows(X[::2] + 0.3, problem.y[::2])
             fit = model_evidence(self.model, before, 0.5, JITTER)
-            self.memory = replace(remember(fit.posteriors, fit.log_evidence, self.model.features), kept=False)
+            self.memory = replace(
+                remember(fit.posteriors, fit.log_evidence, self.model.features), kept=False
+            )
         self.how = {"memory": self.memory, "tight": problem.tight}
-        self.batches = Batches(self.model, self.data, self.power, JITTER, self.memory, problem.tight, rows)
+        self.batches = Batches(
+            self.model, self.data, self.power, JITTER, self.memory, problem.tight, rows
+        )
 
     def exact(self):
         """The fit of all data, and its gradient."""
         given = self.model, self.data, self.power, JITTER
-        return model_evidence(*given, tol=1e-10, **self.how), evidence_and_gradient(*given, tol=1e-10, **self.how)[1]
+        return model_evidence(*given, tol=1e-10, **self.how), evidence_and_gradient(
+            *given, tol=1e-10, **self.how
+        )[1]
 
 
-@pytest.mark.parametrize(("name", "earlier"), [*zip(CASES, [False] * 99), ("gaussian, weighted outputs", True), ("probit, blocks", True)])
+@pytest.mark.parametrize(
+    ("name", "earlier"),
+    [*zip(CASES, [False] * 99), ("gaussian, weighted outputs", True), ("probit, blocks", True)],
+)
 def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_data(name, earlier):
-    """At the fixed point gradients of batches add up to the gradient, estimates of log Z average to log Z, and a
-    visit changes nothing.
+    """At the fixed point gradients of batches add up to the gradient, estimates of log Z average to
+    log Z, and a visit changes nothing.
     """
     case = Case(name, earlier)
     (fit, gradient), batches = case.exact(), case.batches
@@ -57,10 +95,18 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
         batches.sites[:] = fit.start
     for k, rows in enumerate(batches.rows):
         batches.next = k
-        own = site_sums(batches.batch(case.model).shard, None if case.known else fit.start[:, :, rows])
+        own = site_sums(
+            batches.batch(case.model).shard, None if case.known else fit.start[:, :, rows]
+        )
         batches.held.put(k, batches.held.without(k), own)
-    whole = site_sums(batch_of(case.model, case.data, case.power, JITTER, tight=case.how["tight"]).shard, fit.start)
-    assert error(batches.held.total[0], whole.precision) < 1e-12 and error(batches.held.total[1], whole.shift) < 1e-12
+    whole = site_sums(
+        batch_of(case.model, case.data, case.power, JITTER, tight=case.how["tight"]).shard,
+        fit.start,
+    )
+    assert (
+        error(batches.held.total[0], whole.precision) < 1e-12
+        and error(batches.held.total[1], whole.shift) < 1e-12
+    )
     total, values = 0.0, []
     for batches.next in range(len(batches.rows)):  # noqa: B020
         found, slope = batches(case.model)
@@ -70,7 +116,10 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
     if not case.known:
         assert error(batches.sites, fit.start) < 2e-6
     earlier = 0.0 if case.memory is None else case.memory.log_constant
-    assert np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7) and error(total, gradient) < 3e-6
+    assert (
+        np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7)
+        and error(total, gradient) < 3e-6
+    )
 
 
 # ---- visits that fail
@@ -82,9 +131,16 @@ def student_batch(power=1.0, n=N):
 
 
 def test_what_is_no_distribution_is_turned_back_from():
-    proper, greedy, found = np.zeros((2, 1, N)), np.stack([np.full((1, N), -5.0), np.zeros((1, N))]), []
+    proper, greedy, found = (
+        np.zeros((2, 1, N)),
+        np.stack([np.full((1, N), -5.0), np.zeros((1, N))]),
+        [],
+    )
     batch = student_batch()
-    assert posteriors_with(batch, site_sums(batch.shard, greedy), HeldSums(1, (1, 5)).without(0)) is None
+    assert (
+        posteriors_with(batch, site_sums(batch.shard, greedy), HeldSums(1, (1, 5)).without(0))
+        is None
+    )
     for sites in (greedy, proper):  # negative precisions are dropped where they do harm
         batch = student_batch()
         assert visit(batch, HeldSums(1, (1, 5)), 0, sites) is not None
@@ -101,7 +157,9 @@ def test_what_is_no_distribution_is_turned_back_from():
 @pytest.mark.parametrize(("power", "proper"), [(0.0, True), (1.0, False)])
 def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
     def fresh():
-        return batch_of(PROBLEMS["probit"].model, Rows(X[:1], PROBLEMS["probit"].y[:1]), power, JITTER)
+        return batch_of(
+            PROBLEMS["probit"].model, Rows(X[:1], PROBLEMS["probit"].y[:1]), power, JITTER
+        )
 
     batch = fresh()
     ((_, V, _),) = batch.shard.visit([0])
@@ -113,7 +171,8 @@ def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
     assert posteriors is not None and is_proper(batch.shard, posteriors) == proper
     assert np.isfinite(projections(batch.shard, posteriors, Accuracy(1e-6, 0.1), 0).terms) == proper
     bare = site_sums(fresh().shard, np.zeros((2, 1, 1)))
-    assert posteriors_with(batch, bare, (-(1.0 + 1e-14) * along, np.zeros((1, 5)))) is None  # singular: only with jitter
+    # singular: only with jitter
+    assert posteriors_with(batch, bare, (-(1.0 + 1e-14) * along, np.zeros((1, 5)))) is None
 
 
 def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
@@ -122,7 +181,10 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     ((_, V, _),) = batch.shard.visit([0])
     aim = np.full((1, 20), -3.0 / np.linalg.eigvalsh(V @ V.T)[-1])
     monkeypatch.setattr("sparse_pep.shards.new_site", lambda *arguments: (aim, np.ones((1, 20))))
-    assert visit(batch, held, 0, np.zeros((2, 1, 20))) is not None and error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
+    assert (
+        visit(batch, held, 0, np.zeros((2, 1, 20))) is not None
+        and error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
+    )
     assert error(held.total[0][0], V * (0.25 * aim[0]) @ V.T) < 1e-12
 
 
@@ -130,10 +192,15 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
 def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeypatch):
     start, data = PROBLEMS["probit"].model, Rows(**PROBLEMS["probit"].data)
     working, answer = getattr(training, broken), None if broken == "visit" else np.full(10, np.nan)
-    now_and_then = mock.Mock(side_effect=lambda *arguments: answer if now_and_then.call_count % 2 else working(*arguments))
+    now_and_then = mock.Mock(
+        side_effect=lambda *arguments: (
+            answer if now_and_then.call_count % 2 else working(*arguments)
+        )
+    )
     monkeypatch.setattr(training, broken, now_and_then)
     result = train(start, data, training=Adam(batch_size=N, n_epochs=4))
-    assert result.counts["n_rejected"] == 3 and result.counts["n_evaluations"] == 2  # six visits, two of them before
+    # six visits, two of them before
+    assert result.counts["n_rejected"] == 3 and result.counts["n_evaluations"] == 2
     assert np.isfinite(result.log_evidence)
     monkeypatch.setattr(training, broken, lambda *arguments: answer)
     result = train(start, data, training=Adam(batch_size=8, n_epochs=1))
@@ -156,11 +223,20 @@ def test_adam_is_as_published():
 
 def test_inducing_inputs_move_in_units_of_the_inputs_and_the_rate_falls_to_nothing():
     wide = X * [1.0, 100.0]
-    model = Model(SquaredExponential(), InducingPoints(wide[:3]), StudentT(4.0, 0.2), LinearMean(0.0, [0.0, 0.0]))
+    model = Model(
+        SquaredExponential(),
+        InducingPoints(wide[:3]),
+        StudentT(4.0, 0.2),
+        LinearMean(0.0, [0.0, 0.0]),
+    )
     units = from_vector(step_lengths(model.parameters(), wide), model.parameters())
     np.testing.assert_allclose(units.pop("features.Z"), np.tile(wide.std(axis=0), (3, 1)))
     assert all(np.all(unit == 1.0) for unit in units.values())
-    assert decay(0.0) == 1.0 and decay(0.5) == pytest.approx(0.5) and decay(1.0) == pytest.approx(0.0, abs=1e-15)
+    assert (
+        decay(0.0) == 1.0
+        and decay(0.5) == pytest.approx(0.5)
+        and decay(1.0) == pytest.approx(0.0, abs=1e-15)
+    )
 
 
 MANY_X, MANY_Y = banana_like(300, seed=1)
@@ -171,20 +247,41 @@ START = Model(SquaredExponential(2.0, np.array([1.0, 1.0])), InducingPoints(MANY
 
 @pytest.mark.parametrize("name", ["probit", "gaussian, outputs", "probit, blocks"])
 def test_an_optimum_is_stayed_at(name):
-    """From the end of training on all data batches lead nowhere else: their gradients have no bias."""
+    """From the end of training on all data batches lead nowhere else: their gradients have no
+    bias.
+    """
     case = Case(name, earlier="outputs" in name)
     how = {"jitter": 1e-6, "memory": case.memory}
     end = train(case.model, case.data, case.power, training=LBFGS(tol=1e-9), **how)
-    found = train(end.model, case.data, case.power, training=Adam(batch_size=7, learning_rate=0.01, n_epochs=25), **how)
-    moved = train(case.model, case.data, case.power, training=Adam(batch_size=7, learning_rate=0.01, n_epochs=1), **how)
-    assert moved.log_evidence < end.log_evidence - 0.5 and abs(found.log_evidence - end.log_evidence) < 0.05
+    found = train(
+        end.model,
+        case.data,
+        case.power,
+        training=Adam(batch_size=7, learning_rate=0.01, n_epochs=25),
+        **how,
+    )
+    moved = train(
+        case.model,
+        case.data,
+        case.power,
+        training=Adam(batch_size=7, learning_rate=0.01, n_epochs=1),
+        **how,
+    )
+    assert (
+        moved.log_evidence < end.log_evidence - 0.5
+        and abs(found.log_evidence - end.log_evidence) < 0.05
+    )
 
 
 @pytest.mark.parametrize("name", ["gaussian, outputs", "probit"])
 def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tmp_path):
     monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
-    case, options, counted = Case(name), {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"}, []
+    case, options, counted = (
+        Case(name),
+        {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"},
+        [],
+    )
 
     def stop(epoch):
         counted.append(epoch.number)
@@ -192,26 +289,46 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
             raise KeyboardInterrupt
 
     given = case.model, case.data, case.power
-    assert train(*given, training=Adam(**options), callback=stop).message == "it was interrupted after 2 epochs"
-    resumed, whole = train(*given, training=Adam(**options), callback=stop), train(*given, training=Adam(**options | {"checkpoint": None}))
+    assert (
+        train(*given, training=Adam(**options), callback=stop).message
+        == "it was interrupted after 2 epochs"
+    )
+    resumed, whole = (
+        train(*given, training=Adam(**options), callback=stop),
+        train(*given, training=Adam(**options | {"checkpoint": None})),
+    )
     assert counted == [0, 1, 2, 2, 3, 4, 5]  # the third epoch was not saved when it was stopped
     np.testing.assert_array_equal(resumed.model.theta, whole.model.theta)
     np.testing.assert_array_equal(resumed.history, whole.history)
-    assert resumed.log_evidence == whole.log_evidence == train(*given, training=Adam(**options)).log_evidence
+    assert (
+        resumed.log_evidence
+        == whole.log_evidence
+        == train(*given, training=Adam(**options)).log_evidence
+    )
     for other in ({"learning_rate": 0.1}, {"n_epochs": 6}):
         with pytest.raises(ValueError, match="belongs to a training with other"):
             train(*given, training=Adam(**options | other))
 
 
 def test_convergence_is_said_honestly(monkeypatch):
-    few = train(PROBLEMS["gaussian, power 1"].model, Rows(X, PROBLEMS["gaussian"].y), 0.5, training=Adam(batch_size=10, n_epochs=2))
+    few = train(
+        PROBLEMS["gaussian, power 1"].model,
+        Rows(X, PROBLEMS["gaussian"].y),
+        0.5,
+        training=Adam(batch_size=10, n_epochs=2),
+    )
     assert few.fit.start is None and not few.converged and "too few" in few.message
     assert judged(np.array([9.0] * 6 + [1.0, 3.0, 6.0, 8.0]), 10.0, 0.6) == (True, mock.ANY)
-    for rise, words in ((20.0, "gained 2.0e+01"), (-20.0, "lost 2.0e+01 nats per data point; a lower `learning_rate`")):
+    for rise, words in (
+        (20.0, "gained 2.0e+01"),
+        (-20.0, "lost 2.0e+01 nats per data point; a lower `learning_rate`"),
+    ):
         converged, message = judged(np.repeat([0.0, rise * 300], [9, 3]), 300.0, 10.0)
         assert not converged and words in message
     kept = training.model_evidence
-    monkeypatch.setattr(training, "model_evidence", lambda *a, **k: replace(kept(*a, **k), converged=False))
+    monkeypatch.setattr(
+        training, "model_evidence", lambda *a, **k: replace(kept(*a, **k), converged=False)
+    )
     assert not train(START, MANY, training=Adam(batch_size=100, n_epochs=8, tol=10.0)).converged
 
 

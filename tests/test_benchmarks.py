@@ -1,4 +1,6 @@
-"""The tables of the benchmark suite: rows are replaced, systems that differ are refused, ours offers what the others do."""
+"""The tables of the benchmark suite: rows are replaced, systems that differ are refused, ours
+offers what the others do.
+"""
 
 import csv
 import json
@@ -32,11 +34,14 @@ def test_rows_replace_those_with_the_same_keys(tmp_path):
     assert len(table(path)) == 2
 
 
-@pytest.mark.parametrize(("name", "value"), [("objective", 100.1), ("mean_square", 1.01), ("mean_variance", 0.9)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("objective", 100.1), ("mean_square", 1.01), ("mean_variance", 0.9)]
+)
 def test_a_system_that_differs_is_refused(name, value):
     first = ROW | {"objective": 100.0, "mean_square": 1.0, "mean_variance": 1.0}
     peers.require_same(first | {"system": "gpy"}, [first])
-    peers.require_same(first | {"system": "gpy", name: value, "N": 200}, [first])  # nothing to compare with
+    # nothing to compare with
+    peers.require_same(first | {"system": "gpy", name: value, "N": 200}, [first])
     with pytest.raises(SystemExit, match=f"gpy is not comparable: {name}"):
         peers.require_same(first | {"system": "gpy", name: value}, [first])
 
@@ -77,5 +82,6 @@ def test_a_whole_fit_is_scored_along_its_way(tmp_path, labels, variant):
     first, last = row["trace"][0], row["trace"][-1]
     assert last["objective"] == row["objective_end"] < first["objective"]
     assert last["log_density"] > first["log_density"]
-    assert last["error"] < (0.2 if labels else 10.0)  # in units of y, where the standard deviation is 14
+    # in units of y, where the standard deviation is 14
+    assert last["error"] < (0.2 if labels else 10.0)
     assert row["seconds"] < 5.0

@@ -1,4 +1,6 @@
-"""Partitions, sites of whole blocks in closed form and by nested EP, their adjoints, and models with blocks."""
+"""Partitions, sites of whole blocks in closed form and by nested EP, their adjoints, and models
+with blocks.
+"""
 
 import numpy as np
 import pytest
@@ -8,11 +10,25 @@ from laws.adapter import chunks_of
 from reference.compare import error, properties
 from reference.problems import SearchedGaussian
 
-from sparse_pep.blocks import Partition, block_cholesky, block_chunks, clustered_blocks, log_det_ratio, unexplained_blocks, with_inner_sites
+from sparse_pep.blocks import (
+    Partition,
+    block_cholesky,
+    block_chunks,
+    clustered_blocks,
+    log_det_ratio,
+    unexplained_blocks,
+    with_inner_sites,
+)
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian, Probit, StudentT
-from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density, within_blocks
+from sparse_pep.model import (
+    Model,
+    model_evidence,
+    model_predict,
+    predictive_log_density,
+    within_blocks,
+)
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, held_out_power, train
@@ -30,17 +46,27 @@ def rows_of(X, y, blocks, power):
 
 def test_labels_and_powers():
     blocks = Partition(["b", "c", "a", "b"])
-    assert blocks.labels.tolist() == [1, 2, 0, 1] and blocks.sizes.tolist() == [1, 2, 1] and len(blocks) == 3
+    assert (
+        blocks.labels.tolist() == [1, 2, 0, 1]
+        and blocks.sizes.tolist() == [1, 2, 1]
+        and len(blocks) == 3
+    )
     assert Partition([30, -5, 30]).labels.tolist() == [1, 0, 1]
     for power in (0.3, [0.5, 0.0, 1.0], [0.0, 1.0, 0.5, 0.0]):
         assert blocks.powers(power).tolist() == [[0.3] * 4, [0.0, 1.0, 0.5, 0.0]][np.ndim(power)]
-    assert Partition([2, 0, 1]).powers([0.1, 0.2, 0.3]).tolist() == [0.1, 0.2, 0.3]  # blocks of one: as the rows are
+    # blocks of one: as the rows are
+    assert Partition([2, 0, 1]).powers([0.1, 0.2, 0.3]).tolist() == [0.1, 0.2, 0.3]
 
 
 def test_a_block_whose_noise_is_lost_in_rounding_does_not_stop_the_others():
     D = np.stack([np.eye(2), np.ones((2, 2))])
-    outer, inner = (np.zeros((2, 2, 2)), np.zeros((2, 2, 1))), (np.full((2, 2), 1e18), np.ones((1, 2, 2)))
-    mean, var = with_inner_sites(np.zeros((2, 1, 2)), np.zeros((2, 2, 1)), D, outer, inner, np.ones(2))
+    outer, inner = (
+        (np.zeros((2, 2, 2)), np.zeros((2, 2, 1))),
+        (np.full((2, 2), 1e18), np.ones((1, 2, 2))),
+    )
+    mean, var = with_inner_sites(
+        np.zeros((2, 1, 2)), np.zeros((2, 2, 1)), D, outer, inner, np.ones(2)
+    )
     np.testing.assert_allclose((mean[0], var), [[[1e-18] * 2, [np.nan] * 2]] * 2, rtol=1e-12)
 
 
@@ -55,15 +81,33 @@ def evidence_of(likelihood=None, **columns):
 @pytest.mark.parametrize(
     "work, words",
     [
-        *[(lambda labels=labels: Partition(labels), "labels") for labels in (np.zeros((2, 2)), [], [0.0, np.nan], 3)],
+        *[
+            (lambda labels=labels: Partition(labels), "labels")
+            for labels in (np.zeros((2, 2)), [], [0.0, np.nan], 3)
+        ],
         (lambda: Partition([1, 0, 1, 2]).powers(np.ones(5)), "3 blocks or 4 data"),
         (lambda: Partition([1, 0, 1, 2]).powers(np.ones((4, 1))), "3 blocks or 4 data"),
-        (lambda: Partition([1, 0, 1, 2]).powers([0.5, 0.0, 0.6, 1.0]), "same for all data of a block, which has one site; in block 1"),
-        *[(lambda power=power: Partition([1, 0, 1, 2]).powers(power), r"in \[0, 1\]") for power in (1.5, np.nan, [0.0, -0.1, 0.0])],
+        (
+            lambda: Partition([1, 0, 1, 2]).powers([0.5, 0.0, 0.6, 1.0]),
+            "same for all data of a block, which has one site; in block 1",
+        ),
+        *[
+            (lambda power=power: Partition([1, 0, 1, 2]).powers(power), r"in \[0, 1\]")
+            for power in (1.5, np.nan, [0.0, -0.1, 0.0])
+        ],
         (lambda: evidence_of(blocks=np.zeros(5)), "labels for 5 data points, but there are 6"),
-        (lambda: evidence_of(power=np.linspace(0.1, 1.0, 6)), "`power` must be the same for all data of a block.*in block 0"),
-        (lambda: evidence_of(SearchedGaussian(0.1), weight=np.linspace(0.1, 1.0, 6)), "`weight` must be the same for all data of a block.*in block 0"),
-        *[(lambda size=size: clustered_blocks(X6, size, np.random.default_rng(0)), "size") for size in (0, -1)],
+        (
+            lambda: evidence_of(power=np.linspace(0.1, 1.0, 6)),
+            "`power` must be the same for all data of a block.*in block 0",
+        ),
+        (
+            lambda: evidence_of(SearchedGaussian(0.1), weight=np.linspace(0.1, 1.0, 6)),
+            "`weight` must be the same for all data of a block.*in block 0",
+        ),
+        *[
+            (lambda size=size: clustered_blocks(X6, size, np.random.default_rng(0)), "size")
+            for size in (0, -1)
+        ],
     ],
 )
 def test_blocks_that_do_not_fit(work, words):
@@ -76,7 +120,9 @@ def test_clusters_are_small_close_together_and_repeatable():
     blocks, again = (clustered_blocks(X, 17, np.random.default_rng(3)) for _ in range(2))
     np.testing.assert_array_equal(blocks.labels, again.labels)
     assert blocks.sizes.max() <= 17
-    within = sum(np.var(X[blocks.labels == b] / [1.0, 1e3], axis=0).sum() for b in range(len(blocks))) / len(blocks)
+    within = sum(
+        np.var(X[blocks.labels == b] / [1.0, 1e3], axis=0).sum() for b in range(len(blocks))
+    ) / len(blocks)
     assert within < 0.3  # of 2 in all
 
 
@@ -130,12 +176,19 @@ def test_negative_variances_are_counted_and_set_to_zero():
 
 @pytest.mark.parametrize(
     "kernel",
-    [SquaredExponential(1.2, [0.7, 0.9]) + Matern12(0.4, 1.3), Matern32(1.1, 0.8) + White(0.3), Periodic(0.9, 0.7, 1.4) * SquaredExponential(1.0, 2.0)],
+    [
+        SquaredExponential(1.2, [0.7, 0.9]) + Matern12(0.4, 1.3),
+        Matern32(1.1, 0.8) + White(0.3),
+        Periodic(0.9, 0.7, 1.4) * SquaredExponential(1.0, 2.0),
+    ],
 )
 @pytest.mark.parametrize("size", [1, 2, 7, 60])
 def test_blocks_of_a_kernel_and_the_way_back(kernel, size):
     rng = np.random.default_rng(0)
-    X, members = rng.normal(size=(130, 2)), rng.permutation(130)[: 130 // size * size].reshape(-1, size)
+    X, members = (
+        rng.normal(size=(130, 2)),
+        rng.permutation(130)[: 130 // size * size].reshape(-1, size),
+    )
     Kbb, pull = within_blocks(kernel, X, members)
     bar = rng.normal(size=Kbb.shape)
     expected = [kernel.vjp(X[rows]) for rows in members]
@@ -143,7 +196,8 @@ def test_blocks_of_a_kernel_and_the_way_back(kernel, size):
     parts = [back(own)[0] for (_, back), own in zip(expected, bar)]
     gradient = pull(bar)
     assert set(gradient) == set(parts[0])
-    for key, value in gradient.items():  # blocks of one have no slope in the lengthscale: rounding of the whole
+    # blocks of one have no slope in the lengthscale: rounding of the whole
+    for key, value in gradient.items():
         assert error(value, sum(part[key] for part in parts), np.abs(bar).sum()) < 1e-13
 
 
@@ -153,13 +207,23 @@ class Data:
     def __init__(self, N=12, M=4):
         rng = np.random.default_rng(0)
         self.X = np.sort(rng.uniform(0, 5, size=N))[:, None]
-        f, self.features = 1.5 * np.sin(2 * self.X[:, 0]), InducingPoints(np.linspace(0.3, 4.7, M)[:, None])
+        f, self.features = (
+            1.5 * np.sin(2 * self.X[:, 0]),
+            InducingPoints(np.linspace(0.3, 4.7, M)[:, None]),
+        )
         normal, student = rng.normal(size=N), rng.standard_t(3, size=N)
-        self.targets = {Probit: np.where(f + normal > 0, 1.0, -1.0), StudentT: f + 0.2 * student, Gaussian: f + 0.3 * normal, Softmax: rng.integers(3, size=N)}
+        self.targets = {
+            Probit: np.where(f + normal > 0, 1.0, -1.0),
+            StudentT: f + 0.2 * student,
+            Gaussian: f + 0.3 * normal,
+            Softmax: rng.integers(3, size=N),
+        }
 
     def problem(self, likelihood, power, blocks):
         """Model, data, powers."""
-        return Model(Matern32(2.0, 0.8), self.features, likelihood), *rows_of(self.X, self.targets[type(likelihood)], blocks, power)
+        return Model(Matern32(2.0, 0.8), self.features, likelihood), *rows_of(
+            self.X, self.targets[type(likelihood)], blocks, power
+        )
 
 
 UNEVEN = Partition([0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 1])
@@ -175,7 +239,11 @@ def test_start_from_which_some_block_has_no_distribution(likelihood):
     expected = model_evidence(*problem)
     start[0, :, 3] = -1e9  # I + αDT of its block is not positive definite
     fit = model_evidence(*problem, start=start)
-    assert fit.converged and fit.n_sweeps > expected.n_sweeps and error(fit.log_evidence, expected.log_evidence) < 1e-8
+    assert (
+        fit.converged
+        and fit.n_sweeps > expected.n_sweeps
+        and error(fit.log_evidence, expected.log_evidence) < 1e-8
+    )
 
 
 def test_large_variance_and_flipped_labels_settle():

@@ -1,4 +1,6 @@
-"""The tight form of the energy: exact numbers, dense references, the ladder of bounds, and wherever the data live."""
+"""The tight form of the energy: exact numbers, dense references, the ladder of bounds, and
+wherever the data live.
+"""
 
 from dataclasses import replace
 
@@ -12,21 +14,37 @@ from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import GaussianBlur, InducingPoints
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import ConstantMean
-from sparse_pep.model import Model, model_evidence, model_gradient, model_leave_one_out, model_predict
+from sparse_pep.model import (
+    Model,
+    model_evidence,
+    model_gradient,
+    model_leave_one_out,
+    model_predict,
+)
 from sparse_pep.regression import evidence
 from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments
 from sparse_pep.training import LBFGS, Adam, train
 
-GRADIENTS = {"log_variance": "kernel.log_variance", "log_lengthscales": "kernel.log_lengthscale", "Z": "features.Z"}
+GRADIENTS = {
+    "log_variance": "kernel.log_variance",
+    "log_lengthscales": "kernel.log_lengthscale",
+    "Z": "features.Z",
+}
 
 
 def test_exact_numbers(beyond):
     seen = 0
     for problem in beyond["gaussian"]:
-        X, y, Z, noise, X_test = (np.array(problem[name]) for name in ("X", "y", "Z", "noise_var", "Xtest"))
+        X, y, Z, noise, X_test = (
+            np.array(problem[name]) for name in ("X", "y", "Z", "noise_var", "Xtest")
+        )
         parts = problem["kernel"]
-        features = GaussianBlur(Z, problem["features"]["widths"]) if problem["features"] else InducingPoints(Z)
+        features = (
+            GaussianBlur(Z, problem["features"]["widths"])
+            if problem["features"]
+            else InducingPoints(Z)
+        )
         kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
         model = Model(kernel, features, Gaussian(noise.min()))  # all further noise is known
         weight = 1.0 if problem["weights"] is None else np.array(problem["weights"])
@@ -44,8 +62,14 @@ def test_exact_numbers(beyond):
                 assert error(value, case[name]) < 1e-8
             expected = {name: case["grad"][name] for name in GRADIENTS if name in case["grad"]}
             expected["noise"] = noise.min() * np.sum(case["grad"]["noise_var"])
-            found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in expected.items() if name != "noise"}
-            assert gradient_error(found | {"noise": gradient["log_noise_variance"]}, expected) < 1e-8
+            found = {
+                name: gradient[GRADIENTS[name]].reshape(np.shape(value))
+                for name, value in expected.items()
+                if name != "noise"
+            }
+            assert (
+                gradient_error(found | {"noise": gradient["log_noise_variance"]}, expected) < 1e-8
+            )
             seen += 1
     assert seen == 20
 
@@ -58,24 +82,45 @@ def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
         kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
         model = Model(kernel, InducingPoints(Z), likelihoods[problem["likelihood"]])
         fit, gradient = model_gradient(model, Rows(X, y), 0.0, tight=True)
-        found = {"v": fit.scale[0, 0], "logZ": fit.log_evidence, "tau": fit.site_precision[0], "nu": fit.site_shift[0]}
+        found = {
+            "v": fit.scale[0, 0],
+            "logZ": fit.log_evidence,
+            "tau": fit.site_precision[0],
+            "nu": fit.site_shift[0],
+        }
         found |= dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
         found |= dict(zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test)))
         for name, value in found.items():
             assert error(value, expected[name]) < 1e-6, name
-        found = {name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in expected["grad"].items()}
+        found = {
+            name: gradient[GRADIENTS[name]].reshape(np.shape(value))
+            for name, value in expected["grad"].items()
+        }
         assert gradient_error(found, expected["grad"]) < 1e-6
         assert fit.log_evidence > model_evidence(model, Rows(X, y), 0.0).log_evidence + 1.0
 
 
 def ladder(p, labels):
-    """The lower bounds in rising order, then the exact value: VFE, spherical, single data points, blocks, exact."""
-    arrays, noise, N, Kff = p.arrays(), float(p.model.likelihood.noise_variance), len(p.y), p.model.kernel(p.X)
+    """The lower bounds in rising order, then the exact value: VFE, spherical, single data
+    points, blocks, exact.
+    """
+    arrays, noise, N, Kff = (
+        p.arrays(),
+        float(p.model.likelihood.noise_variance),
+        len(p.y),
+        p.model.kernel(p.X),
+    )
     plain, tight = (evidence(*arrays, p.y, noise, 0.0, tight=tight) for tight in (False, True))
     ratios = plain.dff / noise
     spherical = plain.log_evidence + 0.5 * (ratios.sum() - N * np.log1p(ratios.mean()))
     blocks = dense.tight_bound(*arrays[:2], Kff, p.y, noise, labels)
-    return plain.log_evidence, spherical, tight.log_evidence, blocks, dense.exact_log_evidence(Kff, p.y, noise)
+    return (
+        plain.log_evidence,
+        spherical,
+        tight.log_evidence,
+        blocks,
+        dense.exact_log_evidence(Kff, p.y, noise),
+    )
 
 
 def test_the_order_of_the_bounds_on_random_problems():
@@ -91,60 +136,133 @@ def test_one_scale_for_gaussian_noise_is_the_spherical_bound():
     p = Problem(3, 12, 3, 2)
     model = replace(p.model, likelihood=SearchedGaussian(float(p.model.likelihood.noise_variance)))
     start, bounds = model_evidence(model, Rows(p.X, p.y), 0.0).start, ladder(p, np.arange(12))
-    fit = model_evidence(model, Rows(p.X, p.y), 0.0, start=start, tight=True)  # from sites that do not change
-    assert error(fit.log_evidence, bounds[1], 12 + abs(bounds[1])) < 1e-9 and bounds[1] > bounds[0] + 0.1
+    # from sites that do not change
+    fit = model_evidence(model, Rows(p.X, p.y), 0.0, start=start, tight=True)
+    assert (
+        error(fit.log_evidence, bounds[1], 12 + abs(bounds[1])) < 1e-9
+        and bounds[1] > bounds[0] + 0.1
+    )
 
 
 rng = np.random.default_rng(5)
 N = 24
 X, LABELS = rng.normal(size=(N, 2)), np.arange(N) // 3
 Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1]]) + 0.3 * rng.normal(size=(N, 2))
-WEIGHT, POWER, KNOWN = rng.uniform(0.2, 3.0, size=N)[LABELS], rng.uniform(size=N)[LABELS], rng.uniform(size=N)
-MODEL = Model(KERNELS["se"](1.2, [0.9, 1.3]), InducingPoints(X[:5] + 0.1), Gaussian(0.2), ConstantMean([0.2, -0.1]))
+WEIGHT, POWER, KNOWN = (
+    rng.uniform(0.2, 3.0, size=N)[LABELS],
+    rng.uniform(size=N)[LABELS],
+    rng.uniform(size=N),
+)
+MODEL = Model(
+    KERNELS["se"](1.2, [0.9, 1.3]),
+    InducingPoints(X[:5] + 0.1),
+    Gaussian(0.2),
+    ConstantMean([0.2, -0.1]),
+)
 DATA = Rows(X, Y, WEIGHT, KNOWN, POWER)
 
 
 @pytest.mark.parametrize(
-    ("power", "more", "words"), [(0.5, {}, "`power=0.0`"), (0.0, {"power": POWER}, "`power=0.0`"), (0.0, {"blocks": LABELS}, "no `blocks`")]
+    ("power", "more", "words"),
+    [
+        (0.5, {}, "`power=0.0`"),
+        (0.0, {"power": POWER}, "`power=0.0`"),
+        (0.0, {"blocks": LABELS}, "no `blocks`"),
+    ],
 )
 def test_what_has_no_tight_form_is_refused(power, more, words):
     labels = np.where(X[:, 0] > 0.0, 1.0, -1.0)
     with pytest.raises(ValueError, match=words):
-        model_evidence(replace(MODEL, likelihood=Probit()), Rows(X, labels, **more), power, tight=True)
+        model_evidence(
+            replace(MODEL, likelihood=Probit()), Rows(X, labels, **more), power, tight=True
+        )
     with pytest.raises(ValueError, match="batches"):
-        train(replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)), Rows(X, labels), 0.0, training=Adam(tol=1e-3), jitter=1e-6, tight=True)
+        train(
+            replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)),
+            Rows(X, labels),
+            0.0,
+            training=Adam(tol=1e-3),
+            jitter=1e-6,
+            tight=True,
+        )
 
 
-LEARN = {"n_inducing": 4, "tight": True, "training": LBFGS(max_iter=3), "standardize": False, "random_state": 0}
+LEARN = {
+    "n_inducing": 4,
+    "tight": True,
+    "training": LBFGS(max_iter=3),
+    "standardize": False,
+    "random_state": 0,
+}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("more", [{}, {"power": 0.0, "blocks": 4}, {"training": LBFGS(max_iter=3, n_restarts=1)}, {"training": Adam(n_epochs=1, batch_size=12)}, {"power": "held_out"}], ids=str)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"power": 0.0, "blocks": 4},
+        {"training": LBFGS(max_iter=3, n_restarts=1)},
+        {"training": Adam(n_epochs=1, batch_size=12)},
+        {"power": "held_out"},
+    ],
+    ids=str,
+)
 def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
-    twice = np.r_[np.arange(N), :4]  # rows that are equal are not merged, because they would be blocks
-    model = SparsePEPRegressor(**LEARN | more).fit(X[twice], Y[twice, 0], known_variance=KNOWN[twice])
+    # rows that are equal are not merged, because they would be blocks
+    twice = np.r_[np.arange(N), :4]
+    model = SparsePEPRegressor(**LEARN | more).fit(
+        X[twice], Y[twice, 0], known_variance=KNOWN[twice]
+    )
     rows = Rows(X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._blocks)
     given = {"power": model.power_, "jitter": 1e-8, "tight": True}
     fit, gradient = model_gradient(model._model, rows, **given)
     assert error(model.log_marginal_likelihood_value_, fit.log_evidence) < 1e-12
     trace = model.diagnostics_["log_evidence_trace"]
-    assert trace[-1] > trace[0] and (isinstance(model.training, Adam) or error(trace[-1], fit.log_evidence) < 1e-9)
+    assert trace[-1] > trace[0] and (
+        isinstance(model.training, Adam) or error(trace[-1], fit.log_evidence) < 1e-9
+    )
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
-    assert (again._jitter, again._tight) == (model._jitter, True) and again.tight and "tight form" in again.summary()
+    assert (
+        (again._jitter, again._tight) == (model._jitter, True)
+        and again.tight
+        and "tight form" in again.summary()
+    )
     model.set_params(tight=False)  # a fitted model stays as it is
     assert gradient_error(model.log_marginal_likelihood_gradient(), gradient) < 1e-9
-    assert error(model.leave_one_out(), model_leave_one_out(model._model, fit, rows, **{k: given[k] for k in ("power", "tight")})) < 1e-9
+    assert (
+        error(
+            model.leave_one_out(),
+            model_leave_one_out(
+                model._model, fit, rows, **{k: given[k] for k in ("power", "tight")}
+            ),
+        )
+        < 1e-9
+    )
 
 
 def test_later_data_and_bounds_have_the_tight_form():
-    given = {"features": MODEL.features, "kernel": MODEL.kernel, "training": None, "noise_variance": 0.2}
+    given = {
+        "features": MODEL.features,
+        "kernel": MODEL.kernel,
+        "training": None,
+        "noise_variance": 0.2,
+    }
     whole = SparsePEPRegressor(**given, power=0.3, tight=True).fit(X, Y[:, 0])
-    parts = SparsePEPRegressor(**given, power=0.3, tight=True).fit(X[:9], Y[:9, 0]).partial_fit(X[9:], Y[9:, 0])
+    parts = (
+        SparsePEPRegressor(**given, power=0.3, tight=True)
+        .fit(X[:9], Y[:9, 0])
+        .partial_fit(X[9:], Y[9:, 0])
+    )
     assert error(parts.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-9
     for blocks in (None, 4):
-        bound = SparsePEPRegressor(**given, power=0.0, blocks=blocks, tight=True, random_state=0).fit(X, Y[:, 0])
-        other = SparsePEPRegressor(**given, power=0.7, blocks=blocks, random_state=0).fit(X, Y[:, 0])
+        bound = SparsePEPRegressor(
+            **given, power=0.0, blocks=blocks, tight=True, random_state=0
+        ).fit(X, Y[:, 0])
+        other = SparsePEPRegressor(**given, power=0.7, blocks=blocks, random_state=0).fit(
+            X, Y[:, 0]
+        )
         low, _ = other.log_marginal_likelihood_bounds()
         assert error(low, bound.log_marginal_likelihood_value_) < 1e-12
         assert low < dense.exact_log_evidence(MODEL.kernel(X), Y[:, 0], 0.2)
@@ -152,7 +270,10 @@ def test_later_data_and_bounds_have_the_tight_form():
 
 def test_the_classifier_has_the_tight_form_at_power_0_only():
     labels, given = X[:, 0] > 0.0, {"n_inducing": 2, "training": None, "random_state": 0}
-    plain, tight = (SparsePEPClassifier(power=0.0, tight=tight, **given).fit(X, labels) for tight in (False, True))
+    plain, tight = (
+        SparsePEPClassifier(power=0.0, tight=tight, **given).fit(X, labels)
+        for tight in (False, True)
+    )
     assert tight.log_marginal_likelihood_value_ > plain.log_marginal_likelihood_value_ + 0.1
     for more in ({"power": 0.5}, {"power": 0.0, "blocks": 3}, {"power": 0.0, "training": "adam"}):
         with pytest.raises(ValueError, match="`tight=True` needs Gaussian noise"):

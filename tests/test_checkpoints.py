@@ -1,4 +1,6 @@
-"""Training that is stopped at any moment, by any signal, goes on and ends where it would have ended."""
+"""Training that is stopped at any moment, by any signal, goes on and ends where it would have
+ended.
+"""
 
 import errno
 import json
@@ -46,7 +48,9 @@ def earlier():
 
 
 def counted(limit, calls):
-    """`evidence_and_gradient`, noting its calls in `calls`; killed once there have been `limit` of them."""
+    """`evidence_and_gradient`, noting its calls in `calls`; killed once there have been `limit`
+    of them.
+    """
 
     def mortal(*arguments, **named):
         if len(calls) == limit:
@@ -75,10 +79,13 @@ def uninterrupted(name, in_blocks):
     return data, train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(**LIMITS))
 
 
-@pytest.mark.parametrize("after", [1, 7, 17])  # the first evaluation, the first run, and the second one
+# the first evaluation, the first run, and the second one
+@pytest.mark.parametrize("after", [1, 7, 17])
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("in_blocks", [False, True], ids=["single", "blocks"])
-def test_killed_after_any_evaluation_it_ends_the_same(name, in_blocks, after, tmp_path, monkeypatch):
+def test_killed_after_any_evaluation_it_ends_the_same(
+    name, in_blocks, after, tmp_path, monkeypatch
+):
     path, (data, whole), before, later = tmp_path / "c.npz", uninterrupted(name, in_blocks), [], []
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(after, before))
     with pytest.raises(Killed):
@@ -88,7 +95,10 @@ def test_killed_after_any_evaluation_it_ends_the_same(name, in_blocks, after, tm
     assert 1 <= held <= after == len(before)
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(None, later))
     resumed = train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
-    assert to_vector(resumed.model.parameters()).tobytes() == to_vector(whole.model.parameters()).tobytes()
+    assert (
+        to_vector(resumed.model.parameters()).tobytes()
+        == to_vector(whole.model.parameters()).tobytes()
+    )
     for field in ("log_evidence", "n_iter", "message", "counts"):
         assert getattr(resumed, field) == getattr(whole, field), field
     assert np.array_equal(resumed.history, whole.history)
@@ -99,7 +109,9 @@ def test_killed_after_any_evaluation_it_ends_the_same(name, in_blocks, after, tm
 
 def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_path, monkeypatch):
     def trained(max_iter, **options):
-        return train(start(Probit()), Rows(X, np.sign(y)), 0.5, training=LBFGS(max_iter=max_iter, **options))
+        return train(
+            start(Probit()), Rows(X, np.sign(y)), 0.5, training=LBFGS(max_iter=max_iter, **options)
+        )
 
     calls, kept = [], {"checkpoint": tmp_path / "c.npz"}
     first = trained(4, **kept)
@@ -108,7 +120,10 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
     assert not calls and again.log_evidence == first.log_evidence and isinstance(again.fit, Answer)
     further = trained(8, **kept)
     assert calls and further.log_evidence > first.log_evidence
-    assert to_vector(trained(8).model.parameters()).tobytes() == to_vector(further.model.parameters()).tobytes()
+    assert (
+        to_vector(trained(8).model.parameters()).tobytes()
+        == to_vector(further.model.parameters()).tobytes()
+    )
 
 
 OWNER = replace(start(Gaussian(0.1)), kernel=Constant(1.0) + Linear(1.0))
@@ -146,7 +161,9 @@ def finished(tmp_path_factory):
 def test_a_checkpoint_of_another_training_is_refused(other, finished):
     path = finished["training"].checkpoint
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="other data or arguments.*delete it, or name another file"):
+    with pytest.raises(
+        ValueError, match="other data or arguments.*delete it, or name another file"
+    ):
         train(**finished | other)
     assert path.read_bytes() == before
 
@@ -154,7 +171,9 @@ def test_a_checkpoint_of_another_training_is_refused(other, finished):
 def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
     SparsePEPRegressor(training=None, n_inducing=3).fit(X, y).save(tmp_path / "model.npz")
     with pytest.raises(ValueError, match="is not a sparse_pep checkpoint file"):
-        SparsePEPRegressor(training=LBFGS(checkpoint=tmp_path / "model.npz"), n_inducing=3, random_state=0).fit(X, y)
+        SparsePEPRegressor(
+            training=LBFGS(checkpoint=tmp_path / "model.npz"), n_inducing=3, random_state=0
+        ).fit(X, y)
     assert load(tmp_path / "model.npz").n_features_in_ == 2
 
 
@@ -168,10 +187,17 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
         return evidence_and_gradient(*arguments, **named)
 
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", fragile)
-    ask = partial(train, start(Gaussian(0.1)), Rows(X, y), training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"))
+    ask = partial(
+        train,
+        start(Gaussian(0.1)),
+        Rows(X, y),
+        training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"),
+    )
     first = ask()
     assert first.counts["n_rejected"] == 1
-    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", lambda *a, **k: pytest.fail("computed again"))
+    monkeypatch.setattr(
+        "sparse_pep.training.evidence_and_gradient", lambda *a, **k: pytest.fail("computed again")
+    )
     again = ask()
     assert (again.counts, again.log_evidence) == (first.counts, first.log_evidence)
 
@@ -180,7 +206,9 @@ def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path,
     now = [0.0]
     monkeypatch.setattr("sparse_pep.numerics.files.time.monotonic", lambda: now[0])
     record, saved = Checkpoint(tmp_path / "c.npz", "me", every=5.0), []
-    monkeypatch.setattr(record, "save", lambda: saved.append(now[0]) or setattr(record, "saved", now[0]))
+    monkeypatch.setattr(
+        record, "save", lambda: saved.append(now[0]) or setattr(record, "saved", now[0])
+    )
     for second in range(13):
         now[0] = float(second)
         record.add(Answer("q", 0.0, np.zeros(1)))
@@ -199,7 +227,9 @@ def test_the_second_of_two_writers_says_so_and_leaves_the_file(tmp_path, recwarn
     assert not recwarn.list
     for _ in range(2):  # said once
         second.add(Answer("q", 2.0, np.zeros(1)))
-    assert [str(one.message).split(": ")[1] for one in recwarn] == ["another process writes it too. Training goes on without it, and the next save tries again."]
+    assert [str(one.message).split(": ")[1] for one in recwarn] == [
+        "another process writes it too. Training goes on without it, and the next save tries again."
+    ]
     assert Checkpoint(tmp_path / "c.npz", "me").answers[0].log_evidence == 1.0
     first.add(Answer("q", 3.0, np.zeros(1)))
     (tmp_path / "c.npz").unlink()  # and whoever is left goes on
@@ -228,8 +258,20 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
     """kill -9 in the middle, twice; the model is the one of a run left in peace."""
     inputs = np.random.default_rng(0).normal(size=(200, 4))
     labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2] > 0
-    np.savetxt(tmp_path / "data.csv", np.column_stack([inputs, labels]), delimiter=",", header="a,b,c,d,y", comments="", fmt="%.17g")
-    run = [sys.executable, "-c", KILLED, *"fit data.csv --target y --likelihood auto --inducing 8 --max-iter 30 --quiet".split()]
+    np.savetxt(
+        tmp_path / "data.csv",
+        np.column_stack([inputs, labels]),
+        delimiter=",",
+        header="a,b,c,d,y",
+        comments="",
+        fmt="%.17g",
+    )
+    run = [
+        sys.executable,
+        "-c",
+        KILLED,
+        *"fit data.csv --target y --likelihood auto --inducing 8 --max-iter 30 --quiet".split(),
+    ]
     env = os.environ | {"OMP_NUM_THREADS": "1"}
     here = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True}
     subprocess.run([*run, "--out", "whole.npz"], check=True, **here)
@@ -243,7 +285,9 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
     ours, theirs = (load(tmp_path / name) for name in ("model.npz", "whole.npz"))
     for name, value in theirs.parameters().items():
         assert np.array_equal(ours.parameters()[name], value), name
-    assert np.array_equal(np.array(ours.predict_f(inputs[:50])), np.array(theirs.predict_f(inputs[:50])))
+    assert np.array_equal(
+        np.array(ours.predict_f(inputs[:50])), np.array(theirs.predict_f(inputs[:50]))
+    )
     assert all(path.suffix == ".part" for path in tmp_path.glob(".*"))  # what a killed save leaves
 
 
@@ -261,7 +305,9 @@ def test_a_full_disk_does_not_end_the_training(tmp_path, monkeypatch, room):
 
     monkeypatch.setattr(os, "fsync", full)
     path = tmp_path / "c.npz"
-    with pytest.warns(RuntimeWarning, match="c.npz' cannot be written: No space left on device") as said:
+    with pytest.warns(
+        RuntimeWarning, match="c.npz' cannot be written: No space left on device"
+    ) as said:
         found = train(start(Gaussian(0.1)), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
     assert found.log_evidence == whole.log_evidence and len(said) == 1 and len(attempts) > 1
     assert [file.name for file in tmp_path.iterdir()] == (["c.npz"] if room else [])

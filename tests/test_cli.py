@@ -29,7 +29,9 @@ from sparse_pep.numerics.files import write_aside
 
 
 def run(*words, stdin=None):
-    return CliRunner().invoke(main, [str(word) for word in words], prog_name="sparse-pep", input=stdin)
+    return CliRunner().invoke(
+        main, [str(word) for word in words], prog_name="sparse-pep", input=stdin
+    )
 
 
 def accept(*words, stdin=None):
@@ -102,7 +104,8 @@ def model(trial):
     return trial
 
 
-# ---- fit and predict ------------------------------------------------------------------------------------------------
+# ---- fit and predict
+# ------------------------------------------------------------------------------------------------
 
 
 def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model):
@@ -114,23 +117,38 @@ def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model
     assert list(found) == ["mean", "std"]
     np.testing.assert_allclose(found["mean"], 50.0 + 10.0 * np.sin(dose), atol=1.0)
     assert np.all(found["std"] > 0.4) and np.all(found["std"] < 0.9)
-    mean, std = predictions(load("model.npz"), np.c_[dose, 0 * dose, 0 * dose + 7])  # to the last digit
+    # to the last digit
+    mean, std = predictions(load("model.npz"), np.c_[dose, 0 * dose, 0 * dose + 7])
     np.testing.assert_array_equal([found["mean"], found["std"]], [mean, std])
-    ends = numbers(accept("predict", "model.npz", "new.csv", "--interval", 0.8, "--out", "-").stdout)
-    np.testing.assert_allclose([ends["lower"], ends["upper"]], mean + 1.2815515655446004 * np.array([[-1], [1]]) * std, rtol=1e-12)
+    ends = numbers(
+        accept("predict", "model.npz", "new.csv", "--interval", 0.8, "--out", "-").stdout
+    )
+    np.testing.assert_allclose(
+        [ends["lower"], ends["upper"]],
+        mean + 1.2815515655446004 * np.array([[-1], [1]]) * std,
+        rtol=1e-12,
+    )
     text = Path("trial.csv").read_text()
     accept("fit", "-", *TRAIN, "--out", "piped.npz", stdin=text)
     piped = accept("predict", "piped.npz", "-", "--out", "-", stdin=text).stdout
     assert piped == accept("predict", "model.npz", "trial.csv", "--out", "-").stdout
-    write_csv("turned.csv", ["note", "site", "dose", "age"], [["x", 7.0, value, 0.0] for value in dose.tolist()])
-    assert accept("predict", "model.npz", "turned.csv", "--out", "-").stdout == Path("predictions.csv").read_text()
+    write_csv(
+        "turned.csv",
+        ["note", "site", "dose", "age"],
+        [["x", 7.0, value, 0.0] for value in dose.tolist()],
+    )
+    assert (
+        accept("predict", "model.npz", "turned.csv", "--out", "-").stdout
+        == Path("predictions.csv").read_text()
+    )
 
 
 def test_limits_of_a_fit_arrive_and_are_named_and_the_seed_decides(trial):
     line = ["fit", "trial.csv", "--target", "response", "--inducing", "auto", "--quiet"]
     result = accept(*line, "--tol", 0.1)
     assert " inducing points, 80 rows" in result.stdout and "iterations: converged" in result.stdout
-    assert "taken for" not in result.stdout and load("model.npz").columns_ is None  # numbers without gaps
+    # numbers without gaps
+    assert "taken for" not in result.stdout and load("model.npz").columns_ is None
     result = accept(*line, "--max-time", 1e-9, "--no-standardize")
     assert "NOT converged; raise --max-time or --tol" in result.stdout
     assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("Warning: ")
@@ -145,7 +163,8 @@ def test_limits_of_a_fit_arrive_and_are_named_and_the_seed_decides(trial):
     assert "does not name its columns" in refused("predict", "plain.npz", "trial.csv")
 
 
-# ---- labels and counts ----------------------------------------------------------------------------------------------
+# ---- labels and counts
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -160,10 +179,16 @@ def labels():
 
 def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     X, y = labels
-    words = "--target kind --power 1 --inducing 6 --max-iter 15 --likelihood logit --test-fraction 0.25 --seed 2 --quiet"
+    words = (
+        "--target kind --power 1 --inducing 6 --max-iter 15 --likelihood logit "
+        "--test-fraction 0.25 --seed 2 --quiet"
+    )
     result = accept("fit", "labels.csv", *words.split(), "--kernel", "matern52")
     assert "power 1 (EP), 6 inducing points, 45 rows" in result.stdout
-    assert "likelihood logit: classes down, up\n" in result.stdout and "divided by" not in result.stdout
+    assert (
+        "likelihood logit: classes down, up\n" in result.stdout
+        and "divided by" not in result.stdout
+    )
     fitted, (train, test) = load("model.npz"), random_splits(60, 1, 0.25, seed=2)[0]
     assert type(fitted.kernel_).__name__ == "Matern52"
     np.testing.assert_allclose(fitted.x_mean_, X[train].mean(axis=0))
@@ -171,7 +196,10 @@ def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     error = np.mean(np.where(proba[:, 1] > 0.5, "up", "down") != y[test])
     scores = f"15 rows held out: error {error:.4f}, NLL {log_loss(y[test], proba):.4f}\n"
     assert scores in result.stdout and error < 0.3
-    assert "label and probabilities of kind for 60 rows" in accept("predict", "model.npz", "labels.csv").stderr
+    assert (
+        "label and probabilities of kind for 60 rows"
+        in accept("predict", "model.npz", "labels.csv").stderr
+    )
     found, (label, proba) = pd.read_csv("predictions.csv"), predictions(fitted, X)
     assert list(found) == ["label", "p_down", "p_up"] and found["label"].tolist() == label.tolist()
     np.testing.assert_array_equal(found[["p_down", "p_up"]], proba)
@@ -181,13 +209,27 @@ def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
 KERNELS = {"matern12": "Matern12", "rq": "RationalQuadratic", "se": "SquaredExponential"}
 
 
-@pytest.mark.parametrize("likelihood, kernel", list(zip(["poisson", "student_t", "heteroscedastic_gaussian"], KERNELS)))
+@pytest.mark.parametrize(
+    "likelihood, kernel", list(zip(["poisson", "student_t", "heteroscedastic_gaussian"], KERNELS))
+)
 def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood, kernel):
     rng = np.random.default_rng(0)
     dose = rng.uniform(0.0, 5.0, 60)
     count = rng.poisson(np.exp(1.0 + np.sin(dose)))
     write_csv("counts.csv", ["dose", "count"], zip(dose.tolist(), count.tolist()))
-    options = ["--likelihood", likelihood, "--inducing", 6, "--max-iter", 20, "--test-fraction", 0.25, "--kernel", kernel, "--quiet"]
+    options = [
+        "--likelihood",
+        likelihood,
+        "--inducing",
+        6,
+        "--max-iter",
+        20,
+        "--test-fraction",
+        0.25,
+        "--kernel",
+        kernel,
+        "--quiet",
+    ]
     result = accept("fit", "counts.csv", "--target", "count", *options)
     fitted, (train, test) = load("model.npz"), random_splits(60, 1, 0.25)[0]
     assert type(fitted.kernel_).__name__ == KERNELS[kernel]
@@ -197,12 +239,19 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood, ke
     nll = -np.mean(fitted.predict_log_density(dose[test, None], count[test].astype(float)))
     smse = np.mean((found["mean"][test] - count[test]) ** 2) / np.var(count[test])
     assert f"15 rows held out: SMSE {smse:.4f}, NLL {nll:.4f}\n" in result.stdout
-    name = {"poisson": "poisson\n", "student_t": "student_t: df 4, scale "}.get(likelihood, "heteroscedastic_gaussian: base_variance ")
-    assert f"likelihood {name}" in result.stdout and ("count divided by" in result.stdout) == (likelihood != "poisson")
-    assert fitted.y_scale_ == pytest.approx(np.std(count[train]) if likelihood != "poisson" else 1.0, rel=1e-15)
+    name = {"poisson": "poisson\n", "student_t": "student_t: df 4, scale "}.get(
+        likelihood, "heteroscedastic_gaussian: base_variance "
+    )
+    assert f"likelihood {name}" in result.stdout and ("count divided by" in result.stdout) == (
+        likelihood != "poisson"
+    )
+    assert fitted.y_scale_ == pytest.approx(
+        np.std(count[train]) if likelihood != "poisson" else 1.0, rel=1e-15
+    )
 
 
-# ---- what is refused ------------------------------------------------------------------------------------------------
+# ---- what is refused
+# ------------------------------------------------------------------------------------------------
 
 FIT = "fit trial.csv --target response --max-iter 1 --inducing 5"
 PIECES = "fit parts --target response --in-pieces"
@@ -213,19 +262,41 @@ REFUSED = {  # command line, words of the message
     f"{FIT} --power half": ["--power", "half"],
     f"{FIT} --test-fraction 0.999": ["too few"],
     f"{FIT} --cache-dir .": ["--cache-dir", "--in-pieces"],
-    "compare --data absent": ["no data set 'absent'", "diabetes", "for classification: breast_cancer", "SPARSE_PEP_DATA"],
+    "compare --data absent": [
+        "no data set 'absent'",
+        "diabetes",
+        "for classification: breast_cancer",
+        "SPARSE_PEP_DATA",
+    ],
     "compare --powers 0,1.1": ["--powers", "'1.1'"],
     "fit text.csv --target age --likelihood cauchy": ["--likelihood", "negative_binomial"],
     "fit counts.csv --target response --likelihood poisson": ["counts"],
-    "fit counts.csv --target response --likelihood ordinal": ["numbers of ordered classes (0, 1, 2, ...)"],
+    "fit counts.csv --target response --likelihood ordinal": [
+        "numbers of ordered classes (0, 1, 2, ...)"
+    ],
     "fit trial.csv --target response --likelihood auto": ["continuous"],
-    "fit three.csv --target kind --likelihood auto --test-fraction 0.4 --seed 7": ["--test-fraction", "'rare'", "no training row"],
-    "compare three.csv --target kind --likelihood auto --splits 30": ["three, split", "'rare'", "no training row"],
+    "fit three.csv --target kind --likelihood auto --test-fraction 0.4 --seed 7": [
+        "--test-fraction",
+        "'rare'",
+        "no training row",
+    ],
+    "compare three.csv --target kind --likelihood auto --splits 30": [
+        "three, split",
+        "'rare'",
+        "no training row",
+    ],
     **{
-        f"fit rare.csv --target y --likelihood {likelihood} --test-fraction 0.1 --seed 1": ["--test-fraction", "SMSE", "--seed"]
+        f"fit rare.csv --target y --likelihood {likelihood} --test-fraction 0.1 --seed 1": [
+            "--test-fraction",
+            "SMSE",
+            "--seed",
+        ]
         for likelihood in ("gaussian", "poisson")
     },
-    **{f"{command} words.csv --target c": ["column 'c' holds text, 'x'", "--likelihood auto"] for command in ("fit", "compare")},
+    **{
+        f"{command} words.csv --target c": ["column 'c' holds text, 'x'", "--likelihood auto"]
+        for command in ("fit", "compare")
+    },
     "fit unit.csv --target c": ["'988 CHF'; a number is expected, without a unit"],
     "predict model.npz trial.csv --json --out -": ["--out", "--json"],
     "compare trial.csv --target response --json --out -": ["--out", "--json"],
@@ -242,7 +313,10 @@ REFUSED = {  # command line, words of the message
     "predict model.npz parts --in-pieces --json": ["--in-pieces", "--out"],
     "predict model.npz - --in-pieces --out p.csv": ["--in-pieces", "reads a file or a folder"],
     "predict model.npz short.csv": ["'site'", "Did you mean 'sites'"],
-    "predict model.npz parts --in-pieces --out parts/p.csv": ["--out", "one of the files of 'parts'"],
+    "predict model.npz parts --in-pieces --out parts/p.csv": [
+        "--out",
+        "one of the files of 'parts'",
+    ],
 }
 BAD_FILES = {
     "text.csv": "dose,age,response\n1,2,3\n1,old,3\n",
@@ -264,7 +338,9 @@ def test_bad_input_is_one_line_and_leaves_nothing_behind(model, line):
         Path(name).mkdir()
     Path("parts/0.csv").write_text(Path("trial.csv").read_text())
     np.savez("other.npz", a=np.arange(3))
-    error = refused(*line.split(), *(["--quiet"] if "--in-pieces" in line and line.startswith("fit") else []))
+    error = refused(
+        *line.split(), *(["--quiet"] if "--in-pieces" in line and line.startswith("fit") else [])
+    )
     for word in REFUSED[line]:
         assert word in error
 
@@ -277,7 +353,9 @@ def raising(error):
 
 
 def test_what_goes_wrong_within_a_command(monkeypatch):
-    """An error of several lines becomes one, a stop is no error of the user, and our own errors keep their traceback."""
+    """An error of several lines becomes one, a stop is no error of the user, and our own errors
+    keep their traceback.
+    """
     before = signal.getsignal(signal.SIGTERM)
     for error, status, said in (
         (ValueError("first\n  second"), 2, "Error: first second\n"),
@@ -292,7 +370,11 @@ def test_what_goes_wrong_within_a_command(monkeypatch):
 
 
 def test_ctrl_c_writes_the_best_model_so_far_and_the_same_command_goes_on(trial, monkeypatch):
-    line, calls, through = ["fit", "trial.csv", *TRAIN, "--checkpoint", "c.npz"], [], training.evidence_and_gradient
+    line, calls, through = (
+        ["fit", "trial.csv", *TRAIN, "--checkpoint", "c.npz"],
+        [],
+        training.evidence_and_gradient,
+    )
 
     def stopped(*given):
         if calls.append(given) or len(calls) == 4:
@@ -301,11 +383,24 @@ def test_ctrl_c_writes_the_best_model_so_far_and_the_same_command_goes_on(trial,
 
     monkeypatch.setattr(training, "evidence_and_gradient", stopped)
     result = run(*line)
-    assert result.exit_code == 3 and "iterations: interrupted; this is the best model so far" in result.stdout
-    assert "interrupted after" in result.stderr and load("model.npz").diagnostics_["interrupted"] and Path("c.npz").exists()
+    assert (
+        result.exit_code == 3
+        and "iterations: interrupted; this is the best model so far" in result.stdout
+    )
+    assert (
+        "interrupted after" in result.stderr
+        and load("model.npz").diagnostics_["interrupted"]
+        and Path("c.npz").exists()
+    )
     whole = accept(*line).stdout
-    assert not Path("c.npz").exists() and len(calls) == 1 + load("model.npz").diagnostics_["n_evaluations"]
-    assert load("model.npz").training.checkpoint is None and accept("fit", "trial.csv", *TRAIN).stdout == whole
+    assert (
+        not Path("c.npz").exists()
+        and len(calls) == 1 + load("model.npz").diagnostics_["n_evaluations"]
+    )
+    assert (
+        load("model.npz").training.checkpoint is None
+        and accept("fit", "trial.csv", *TRAIN).stdout == whole
+    )
     calls.clear()
     assert run("compare", "trial.csv", "--target", "response").exit_code == 130 and len(calls) == 4
 
@@ -314,37 +409,72 @@ def full(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-FAULTS = {"fit_report": "no report was written to 'report.html'", "write_aside": "No space left", "score_rows": "the held-out rows are not scored"}
+FAULTS = {
+    "fit_report": "no report was written to 'report.html'",
+    "write_aside": "No space left",
+    "score_rows": "the held-out rows are not scored",
+}
 
 
 @pytest.mark.parametrize("name, fault", FAULTS.items())
 def test_what_was_trained_is_saved_whatever_happens_afterwards(trial, monkeypatch, name, fault):
-    monkeypatch.setattr("sparse_pep.report.fit_report" if name == "fit_report" else f"sparse_pep.commands.{name}", full)
-    result = run("fit", "trial.csv", *TRAIN, "--test-fraction", 0.2, "--report", "report.html", "--quiet")
+    monkeypatch.setattr(
+        "sparse_pep.report.fit_report" if name == "fit_report" else f"sparse_pep.commands.{name}",
+        full,
+    )
+    result = run(
+        "fit", "trial.csv", *TRAIN, "--test-fraction", 0.2, "--report", "report.html", "--quiet"
+    )
     assert result.exit_code == 0 and Path("model.npz").exists()
     told = [line for line in result.stderr.splitlines() if "training stopped" not in line]
-    assert len(told) == 1 and told[0].startswith("Warning: ") and fault in told[0] and "the model is in 'model.npz'" in told[0]
-    assert Path("report.html").exists() is ("report.html" in result.stdout) is (name == "score_rows")
+    assert (
+        len(told) == 1
+        and told[0].startswith("Warning: ")
+        and fault in told[0]
+        and "the model is in 'model.npz'" in told[0]
+    )
+    assert (
+        Path("report.html").exists() is ("report.html" in result.stdout) is (name == "score_rows")
+    )
     assert ("rows held out" in result.stdout) is (name != "score_rows")
 
 
 def test_a_model_without_room_is_named_and_the_checkpoint_stays(trial, monkeypatch):
     monkeypatch.setattr("sparse_pep.numerics.files.os.fsync", lambda handle: None)
-    monkeypatch.setattr("sparse_pep.estimators.persistence.write_archive", lambda path, *_: write_aside(path, full))
+    monkeypatch.setattr(
+        "sparse_pep.estimators.persistence.write_archive", lambda path, *_: write_aside(path, full)
+    )
     result = run("fit", "trial.csv", *TRAIN, "--quiet", "--checkpoint", "c.npz")
-    assert result.exit_code == 2 and "model.npz': No space left on device (what was there is unchanged; make room" in result.stderr
+    assert (
+        result.exit_code == 2
+        and "model.npz': No space left on device (what was there is unchanged; make room"
+        in result.stderr
+    )
     assert Path("c.npz").exists() and sorted(os.listdir()) == ["c.npz", "trial.csv"]
     monkeypatch.setattr("sparse_pep.commands.fit", lambda **_: full())  # what prints
-    assert run("fit", "trial.csv", *TRAIN).stderr == "Error: 'standard output': No space left on device.\n"
+    assert (
+        run("fit", "trial.csv", *TRAIN).stderr
+        == "Error: 'standard output': No space left on device.\n"
+    )
 
 
 def test_a_model_that_another_process_wrote_meanwhile_is_replaced_with_a_word(trial, monkeypatch):
-    monkeypatch.setattr("sparse_pep.commands.estimator_for", lambda **how: Path("model.npz").write_bytes(b"other") and estimator_for(**how))
-    assert "'model.npz' was written by another process during this fit; it is replaced" in accept("fit", "trial.csv", *TRAIN, "--quiet").stderr
-    assert "another process" not in accept("predict", "model.npz", "trial.csv").stderr and load("model.npz").n_features_in_ == 3
+    monkeypatch.setattr(
+        "sparse_pep.commands.estimator_for",
+        lambda **how: Path("model.npz").write_bytes(b"other") and estimator_for(**how),
+    )
+    assert (
+        "'model.npz' was written by another process during this fit; it is replaced"
+        in accept("fit", "trial.csv", *TRAIN, "--quiet").stderr
+    )
+    assert (
+        "another process" not in accept("predict", "model.npz", "trial.csv").stderr
+        and load("model.npz").n_features_in_ == 3
+    )
 
 
-# ---- help -----------------------------------------------------------------------------------------------
+# ---- help
+# -----------------------------------------------------------------------------------------------
 
 
 def test_every_command_teaches_by_an_example():
@@ -359,40 +489,89 @@ def test_every_command_teaches_by_an_example():
             command.make_context(name, line.split(), resilient_parsing=False)
 
 
-# ---- demo -----------------------------------------------------------------------------------------------
+# ---- demo
+# -----------------------------------------------------------------------------------------------
 
 
 def test_demo_writes_what_it_says_and_its_next_step_works():
     result = accept("demo", "--inducing", 20, "--max-iter", 12, "--out", "a/b")
     lines = result.stdout.splitlines()
-    assert [line.split()[:2] for line in lines[3:6]] == [["0.0", "VFE"], ["0.5", "Power"], ["1.0", "FITC"]]
-    assert re.split(r"  +", lines[2]) == ["power", "name", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
+    assert [line.split()[:2] for line in lines[3:6]] == [
+        ["0.0", "VFE"],
+        ["0.5", "Power"],
+        ["1.0", "FITC"],
+    ]
+    assert re.split(r"  +", lines[2]) == [
+        "power",
+        "name",
+        "log ML/N",
+        "SMSE",
+        "SMLL",
+        "converged",
+        "seconds",
+    ]
     assert sorted(os.listdir("a/b")) == ["held_out.csv", "model.npz", "posterior.png"]
     assert Path("a/b/posterior.png").read_bytes().startswith(b"\x89PNG")
     assert load("a/b/model.npz").power == 0.5
     accept(*re.search(r"next: sparse-pep (.*)", result.stdout)[1].split())
-    found, held_out = pd.read_csv("predictions.csv")["mean"], pd.read_csv("a/b/held_out.csv")["progression"]
-    assert f"{np.mean((found - held_out) ** 2) / np.var(held_out):.4f}" in lines[4]  # the SMSE of the table, from the files
+    found, held_out = (
+        pd.read_csv("predictions.csv")["mean"],
+        pd.read_csv("a/b/held_out.csv")["progression"],
+    )
+    # the SMSE of the table, from the files
+    assert f"{np.mean((found - held_out) ** 2) / np.var(held_out):.4f}" in lines[4]
 
 
-# ---- compare --------------------------------------------------------------------------------------------------------
+# ---- compare
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
 def test_compare_on_a_file(trial, labels, kind):
-    file, target, *options = {"numbers": ["trial.csv", "response"], "labels": ["labels.csv", "kind", "--likelihood", "probit"]}[kind]
-    line = ["compare", file, "--target", target, *options, "--powers", "0, 1", "--inducing", 8, "--max-iter", 20]
+    file, target, *options = {
+        "numbers": ["trial.csv", "response"],
+        "labels": ["labels.csv", "kind", "--likelihood", "probit"],
+    }[kind]
+    line = [
+        "compare",
+        file,
+        "--target",
+        target,
+        *options,
+        "--powers",
+        "0, 1",
+        "--inducing",
+        8,
+        "--max-iter",
+        20,
+    ]
     result = accept(*line, "--splits", 2, "--out", "scores.csv")
     single, means = table_of(result.stdout, "each split"), table_of(result.stdout, "averages")
     names = {"numbers": ["SMSE", "SMLL"], "labels": ["error", "NLL"]}[kind]
     for table, counted in ((single, "split"), (means, "splits")):
-        assert table[0] == ["data", "power", "name", counted, "log ML/N", *names, "converged", "seconds"]
+        assert table[0] == [
+            "data",
+            "power",
+            "name",
+            counted,
+            "log ML/N",
+            *names,
+            "converged",
+            "seconds",
+        ]
     last = "FITC" if kind == "numbers" else "EP"
-    assert [row[:4] for row in single[1:]] == [[file[:-4], p, n, s] for p, n in (("0", "VFE"), ("1", last)) for s in "01"]
+    assert [row[:4] for row in single[1:]] == [
+        [file[:-4], p, n, s] for p, n in (("0", "VFE"), ("1", last)) for s in "01"
+    ]
     found = pd.read_csv("scores.csv")
-    assert found["split"].tolist() == [0, 1, 0, 1] and (found[names[0]] < (0.1 if kind == "numbers" else 0.35)).all()
+    assert (
+        found["split"].tolist() == [0, 1, 0, 1]
+        and (found[names[0]] < (0.1 if kind == "numbers" else 0.35)).all()
+    )
     np.testing.assert_allclose(np.array(single[1:])[:, 5:7].astype(float), found[names], atol=1e-4)
-    np.testing.assert_allclose(np.array(means[1:])[:, 5:7].astype(float), found.groupby("power")[names].mean(), atol=1e-4)
+    np.testing.assert_allclose(
+        np.array(means[1:])[:, 5:7].astype(float), found.groupby("power")[names].mean(), atol=1e-4
+    )
 
 
 def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
@@ -403,14 +582,31 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
         return estimator_for(likelihood, n_inducing=4, training=None, power=1.0)
 
     monkeypatch.setattr("sparse_pep.commands.estimator_for", small)
-    words = ["--data", "breast_cancer", "--data", "diabetes", "--powers", 1, "--splits", 1, "--out", "scores.csv"]
+    words = [
+        "--data",
+        "breast_cancer",
+        "--data",
+        "diabetes",
+        "--powers",
+        1,
+        "--splits",
+        1,
+        "--out",
+        "scores.csv",
+    ]
     text = accept("compare", *words, "--quiet").stdout
     assert seen == ["auto", "gaussian"]
     parts = [part.splitlines() for part in text.split("\n\n")]
-    assert [part[0] for part in parts[:4]] == ["each split", "averages"] * 2 and parts[4][0].startswith("2 fits in ")
+    assert [part[0] for part in parts[:4]] == ["each split", "averages"] * 2 and parts[4][
+        0
+    ].startswith("2 fits in ")
     assert [row.split("  ")[0] for row in parts[0][2:]] == ["breast_cancer"]
     first, second = csv.DictReader(Path("scores.csv").read_text().splitlines())
-    assert first["SMSE"] == second["NLL"] == "" and float(first["NLL"]) > 0.0 and float(second["SMSE"]) > 0.0
+    assert (
+        first["SMSE"] == second["NLL"] == ""
+        and float(first["NLL"]) > 0.0
+        and float(second["SMSE"]) > 0.0
+    )
 
 
 def test_every_option_of_compare_arrives_and_its_results_as_json(monkeypatch):
@@ -418,25 +614,52 @@ def test_every_option_of_compare_arrives_and_its_results_as_json(monkeypatch):
 
     def record(data, split, power, **options):
         seen.append((data.name, split, power, options))
-        row = {"data": data.name, "power": power, "name": "", "split": split, "converged": "yes" if split else "no"}
-        return (row | {"log ML/N": np.float64(split), "SMSE": np.inf, "SMLL": np.nan, "seconds": 0.5}, None)
+        row = {
+            "data": data.name,
+            "power": power,
+            "name": "",
+            "split": split,
+            "converged": "yes" if split else "no",
+        }
+        return (
+            row | {"log ML/N": np.float64(split), "SMSE": np.inf, "SMLL": np.nan, "seconds": 0.5},
+            None,
+        )
 
     monkeypatch.setattr("sparse_pep.commands.run_split", record)
-    options = {"inducing": "auto", "kernel": "matern32", "max_iter": 9, "tol": 0.5, "max_time": 60.0, "seed": 4}
-    words = [word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)]
+    options = {
+        "inducing": "auto",
+        "kernel": "matern32",
+        "max_iter": 9,
+        "tol": 0.5,
+        "max_time": 60.0,
+        "seed": 4,
+    }
+    words = [
+        word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)
+    ]
     told = document("compare", "--powers", "0, 1, 1.0", "--splits", 3, "--out", "s.csv", *words)
     arrived = {"n_inducing": "auto", "random_state": 4, "likelihood": "gaussian"}
     arrived |= {name: options[name] for name in ("kernel", "max_iter", "tol", "max_time")}
-    assert seen == [("diabetes", split, power, arrived) for power in (0, 1) for split in (0, 1, 2)]  # when nothing is named
-    assert [(row["power"], row["split"]) for row in told["rows"]] == [(p, s) for p in (0, 1) for s in (0, 1, 2)]
+    # when nothing is named
+    assert seen == [("diabetes", split, power, arrived) for power in (0, 1) for split in (0, 1, 2)]
+    assert [(row["power"], row["split"]) for row in told["rows"]] == [
+        (p, s) for p in (0, 1) for s in (0, 1, 2)
+    ]
     assert [row["converged"] for row in told["rows"]] == [False, True, True] * 2
     assert told["rows"][1]["SMSE"] is None and told["rows"][1]["log ML/N"] == 1.0
-    assert [(row["power"], row["splits"], row["converged"]) for row in told["averages"]] == [(0, 3, 2), (1, 3, 2)]
-    assert [row["log ML/N"] for row in told["averages"]] == [1.0, 1.0] and told["averages"][0]["SMLL"] is None
+    assert [(row["power"], row["splits"], row["converged"]) for row in told["averages"]] == [
+        (0, 3, 2),
+        (1, 3, 2),
+    ]
+    assert [row["log ML/N"] for row in told["averages"]] == [1.0, 1.0] and told["averages"][0][
+        "SMLL"
+    ] is None
     assert told["file"] == "s.csv" and Path("s.csv").read_text().count("\n") == 7
 
 
-# ---- whole files and signals -----------------------------------------------------------------------------------------------
+# ---- whole files and signals
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_file_is_whole_or_as_it_was_and_a_link_stays_a_link():
@@ -449,7 +672,9 @@ def test_a_file_is_whole_or_as_it_was_and_a_link_stays_a_link():
     write_csv("link.csv", ["a"], [[0.1], [1e300]])
     with pytest.raises(RuntimeError):
         write_csv("link.csv", ["a"], torn())
-    assert Path("link.csv").is_symlink() and Path("real/there.csv").read_text() == "a\n0.1\n1e+300\n"
+    assert (
+        Path("link.csv").is_symlink() and Path("real/there.csv").read_text() == "a\n0.1\n1e+300\n"
+    )
     assert os.listdir("real") == ["there.csv"]
 
 
@@ -458,12 +683,20 @@ def start(words, patch=""):
     program = f"{patch}from sparse_pep.cli import main; main(prog_name='sparse-pep')"
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, "-c", program, *map(str, words)], stdin=pipe, stdout=pipe, stderr=pipe, env=env)
+    return subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, words)],
+        stdin=pipe,
+        stdout=pipe,
+        stderr=pipe,
+        env=env,
+    )
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP")
 def test_a_signal_leaves_no_partial_files(trial, monkeypatch):
-    """The program is told to end while the file beside the model is open: in a process of its own, and in this one."""
+    """The program is told to end while the file beside the model is open: in a process of its
+    own, and in this one.
+    """
     patch = "import os, signal\nos.fsync = lambda handle: os.kill(os.getpid(), signal.SIGTERM)\n"
     process = start(["fit", "trial.csv", *TRAIN, "--quiet"], patch)
     _, err = process.communicate()
@@ -478,8 +711,25 @@ def test_a_signal_leaves_no_partial_files(trial, monkeypatch):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL")
 def test_a_process_in_a_pipe_and_one_killed_between_writing_and_renaming(model):
     process = start(["predict", "model.npz", "-", "--out", "-"])
-    patch = "import os, signal\nos.replace = os.rename = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
-    killed = start(["fit", "trial.csv", "--target", "response", "--inducing", 5, "--max-iter", 1, "--out", "out"], patch)
+    patch = (
+        "import os, signal\nos.replace = os.rename = lambda *a, **k: os.kill(os.getpid(), "
+        "signal.SIGKILL)\n"
+    )
+    killed = start(
+        [
+            "fit",
+            "trial.csv",
+            "--target",
+            "response",
+            "--inducing",
+            5,
+            "--max-iter",
+            1,
+            "--out",
+            "out",
+        ],
+        patch,
+    )
     out, err = process.communicate(Path("trial.csv").read_bytes())
     assert process.returncode == 0 and err == b""
     assert out.decode() == accept("predict", "model.npz", "trial.csv", "--out", "-").stdout
@@ -487,28 +737,58 @@ def test_a_process_in_a_pipe_and_one_killed_between_writing_and_renaming(model):
     assert killed.returncode == -signal.SIGKILL and not Path("out").exists()
 
 
-# ---- JSON -----------------------------------------------------------------------------------------------
+# ---- JSON
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_fit_as_json_says_what_the_model_holds(trial):
     words = ["fit", "trial.csv", *TRAIN, "--power", 1]
     told = document(*words, "--test-fraction", 0.25)
     model = load("model.npz")
-    held = {"log_marginal_likelihood": "log_marginal_likelihood_value_", "converged": "converged_", "n_iter": "n_iter_", "target_scale": "y_scale_"}
-    assert all(told[key] == getattr(model, name) for key, name in held.items()) and told["converged"] is model.converged_
-    assert told["likelihood"] == {"name": "Gaussian", "parameters": {"noise_variance": model.noise_variance_}}
-    assert told["noise_std"] == model.y_scale_ * np.sqrt(model.noise_variance_) and "classes" not in told
-    expected = {"target": "response", "power": 1.0, "name": "FITC", "n_inducing": 10, "n_rows": 60, "n_held_out": 20, "file": "model.npz"}
-    assert expected.items() <= told.items() and told["diagnostics"]["jitter"] == model.diagnostics_["jitter"]
+    held = {
+        "log_marginal_likelihood": "log_marginal_likelihood_value_",
+        "converged": "converged_",
+        "n_iter": "n_iter_",
+        "target_scale": "y_scale_",
+    }
+    assert (
+        all(told[key] == getattr(model, name) for key, name in held.items())
+        and told["converged"] is model.converged_
+    )
+    assert told["likelihood"] == {
+        "name": "Gaussian",
+        "parameters": {"noise_variance": model.noise_variance_},
+    }
+    assert (
+        told["noise_std"] == model.y_scale_ * np.sqrt(model.noise_variance_)
+        and "classes" not in told
+    )
+    expected = {
+        "target": "response",
+        "power": 1.0,
+        "name": "FITC",
+        "n_inducing": 10,
+        "n_rows": 60,
+        "n_held_out": 20,
+        "file": "model.npz",
+    }
+    assert (
+        expected.items() <= told.items()
+        and told["diagnostics"]["jitter"] == model.diagnostics_["jitter"]
+    )
     assert all(isinstance(value, (int, float)) for value in told["diagnostics"].values())
     text = accept(*words, "--test-fraction", 0.25).stdout
-    assert f"SMSE {told['scores']['SMSE']:.4f}, SMLL {told['scores']['SMLL']:.4f}" in text and "{" not in text
+    assert (
+        f"SMSE {told['scores']['SMSE']:.4f}, SMLL {told['scores']['SMLL']:.4f}" in text
+        and "{" not in text
+    )
     result = accept(*words, "--max-iter", 1, "--json")
     assert "scores" not in json.loads(result.stdout) and "Warning: " in result.stderr
     assert "it/s" not in result.stderr  # no progress bar in a pipe
 
 
-# ---- mixed tables, and data in pieces -------------------------------------------------------------------------------
+# ---- mixed tables, and data in pieces
+# -------------------------------------------------------------------------------
 
 COLUMNS = ["dose", "age", "site", "response", "times"]
 LEARN = ["--target", "response", "--inducing", 8, "--max-iter", 8, "--quiet"]
@@ -517,17 +797,20 @@ KINDS = ["--target", "kind", "--likelihood", "auto", "--inducing", 5, "--max-ite
 
 @pytest.fixture
 def pieces():
-    """The rows of one table as table.csv, as table.parquet and as parts/, three Parquet files and one of CSV; with labels
-    for a target as kinds.csv, and as kinds/ of two Parquet files.
+    """The rows of one table as table.csv, as table.parquet and as parts/, three Parquet files and
+    one of CSV; with labels for a target as kinds.csv, and as kinds/ of two Parquet files.
     """
     rng = np.random.default_rng(0)
-    dose = np.sort(rng.uniform(0.0, 5.0, 80))  # in order, as weighted fits in memory put them in order
+    # in order, as weighted fits in memory put them in order
+    dose = np.sort(rng.uniform(0.0, 5.0, 80))
     response = 50.0 + 10.0 * np.sin(dose) + 0.5 * rng.standard_normal(80)
     others = rng.standard_normal(80), np.full(80, 7.0), response, rng.integers(0, 4, 80)
     table = pd.DataFrame(dict(zip(COLUMNS, (dose, *others))))
     table.to_csv("table.csv", index=False)
     table.to_parquet("table.parquet")
-    kinds = table.assign(kind=np.where(table["response"] > 50.0, "high", "low")).drop(columns=["response", "times"])
+    kinds = table.assign(kind=np.where(table["response"] > 50.0, "high", "low")).drop(
+        columns=["response", "times"]
+    )
     kinds.to_csv("kinds.csv", index=False)
     for name in ("parts", "kinds"):
         Path(name).mkdir()
@@ -549,7 +832,17 @@ def told(*words):
 HELD = ["--test-fraction", "0.2", "--report", "page.html"]
 
 
-@pytest.mark.parametrize("more", [[], ["--weight", "times"], ["--no-standardize"], ["--power", "held_out"], HELD, [*HELD, "--weight", "times"]])
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["--weight", "times"],
+        ["--no-standardize"],
+        ["--power", "held_out"],
+        HELD,
+        [*HELD, "--weight", "times"],
+    ],
+)
 def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, more):
     whole = told("table.csv", *LEARN, *more, "--out", "whole.npz")
     for data in ["parts"] if more else ["table.csv", "table.parquet", "parts"]:
@@ -569,8 +862,12 @@ def test_durations_that_had_not_ended_get_a_minus_sign(pieces):
     table[:30].to_parquet("both/a.parquet")
     table[30:].assign(unfinished=1 * table["unfinished"][30:]).to_csv("both/b.csv", index=False)
     signs = np.where(table["unfinished"], -1.0, 1.0)
-    table.assign(response=table["response"] * signs).drop(columns="unfinished").to_csv("signs.csv", index=False)
-    words = "--target response --likelihood weibull --inducing 3 --max-iter 1 --tol 1 --quiet".split()
+    table.assign(response=table["response"] * signs).drop(columns="unfinished").to_csv(
+        "signs.csv", index=False
+    )
+    words = (
+        "--target response --likelihood weibull --inducing 3 --max-iter 1 --tol 1 --quiet".split()
+    )
     whole = told("signs.csv", *words)
     assert whole != told("durations.csv", *words, "--drop", "unfinished")
     assert told("durations.csv", *words, "--censored", "unfinished") == whole
@@ -579,10 +876,19 @@ def test_durations_that_had_not_ended_get_a_minus_sign(pieces):
 
 @pytest.fixture
 def houses():
-    """The rows of one mixed table as houses.csv, houses.parquet, german.csv and in houses/, and new ones in other.csv."""
+    """The rows of one mixed table as houses.csv, houses.parquet, german.csv and in houses/, and
+    new ones in other.csv.
+    """
     rng = np.random.default_rng(0)
     city, area = rng.choice(["Bern", "Rome"], 60), rng.normal(70.0, 20.0, 60)
-    table = pd.DataFrame({"id": np.arange(60), "city": city, "area": area, "sold": pd.date_range("2022-01-01", periods=60).astype(str)})
+    table = pd.DataFrame(
+        {
+            "id": np.arange(60),
+            "city": city,
+            "area": area,
+            "sold": pd.date_range("2022-01-01", periods=60).astype(str),
+        }
+    )
     table["price"] = area + 30.0 * (city == "Rome")
     table.loc[::7, "area"] = np.nan
     table.loc[[3, 20], "city"] = None
@@ -592,25 +898,57 @@ def houses():
     table.to_csv("german.csv", index=False, sep=";", decimal=",")
     table[:25].to_csv("houses/a.csv", index=False)
     table[25:].astype({"city": "category"}).to_parquet("houses/b.parquet")
-    pd.DataFrame({"sold": ["2022-02-01", None], "area": [None, 50.0], "city": ["Ulm", None], "more": ["x", "y"]}).to_csv("other.csv", index=False)
+    pd.DataFrame(
+        {
+            "sold": ["2022-02-01", None],
+            "area": [None, 50.0],
+            "city": ["Ulm", None],
+            "more": ["x", "y"],
+        }
+    ).to_csv("other.csv", index=False)
     return table
 
 
 HOUSES = ["--target", "price", "--inducing", 5, "--max-iter", 2, "--quiet"]
 
 
-@pytest.mark.parametrize("words", [["houses.parquet"], ["german.csv", "--decimal", ","], ["houses.csv", "--in-pieces"], ["houses", "--in-pieces"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["houses.parquet"],
+        ["german.csv", "--decimal", ","],
+        ["houses.csv", "--in-pieces"],
+        ["houses", "--in-pieces"],
+    ],
+)
 def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
     whole = told("houses.csv", *HOUSES, "--out", "whole.npz")
-    assert "id      left out   it identifies rows\n" in whole and "2 empty cells as a level" in whole
+    assert (
+        "id      left out   it identifies rows\n" in whole and "2 empty cells as a level" in whole
+    )
     assert told(*words, *HOUSES, "--out", "other.npz") == whole
     accept("predict", "whole.npz", "other.csv", "--out", "a.csv")
     note = accept("predict", "other.npz", "other.csv", "--out", "b.csv").stderr
-    assert note.startswith("Note: 1 row has a level of 'city' that training did not see; it is treated") and "1 row has no value of 'sold'" in note
+    assert (
+        note.startswith(
+            "Note: 1 row has a level of 'city' that training did not see; it is treated"
+        )
+        and "1 row has no value of 'sold'" in note
+    )
     assert "Note" not in accept("predict", "other.npz", *words, "--out", "c.csv").stderr
     houses.assign(sold="2032-01-01").to_csv("late.csv", index=False)
-    note = accept("predict", "other.npz", "late.csv", "--out", "c.csv", *(words[1:2] if "--in-pieces" in words else [])).stderr
-    assert "Warning" not in note and "60 rows in 'sold' outside 2022-01-01 to 2022-03-01, by up to 3593 days" in note
+    note = accept(
+        "predict",
+        "other.npz",
+        "late.csv",
+        "--out",
+        "c.csv",
+        *(words[1:2] if "--in-pieces" in words else []),
+    ).stderr
+    assert (
+        "Warning" not in note
+        and "60 rows in 'sold' outside 2022-01-01 to 2022-03-01, by up to 3593 days" in note
+    )
     found = pd.read_csv("a.csv")
     assert len(found) == 2 and np.all(np.isfinite(found))
     np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
@@ -619,7 +957,11 @@ def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
 def test_the_user_decides_what_columns_are_taken_for(houses, monkeypatch):
     words = ["--columns", "id=number", "--columns", "sold=leave out", "--drop", "area", "--json"]
     columns = json.loads(accept("fit", "houses.csv", *HOUSES, *words).stdout)["columns"]
-    assert {c["name"]: c["kind"] for c in columns} == {"id": "number", "city": "category", "sold": "left out"}
+    assert {c["name"]: c["kind"] for c in columns} == {
+        "id": "number",
+        "city": "category",
+        "sold": "left out",
+    }
     model = load("model.npz")
     assert model.columns_.to_json() == columns and model.extra_["feature_names"] == ["id", "city"]
     assert np.all(np.isfinite(model.predict(houses)))  # and the table itself
@@ -632,12 +974,28 @@ def test_the_user_decides_what_columns_are_taken_for(houses, monkeypatch):
 @pytest.mark.parametrize("likelihood", ["gaussian", "auto"])
 def test_a_large_file_is_read_once_and_kept_on_disk(pieces, monkeypatch, likelihood):
     opened, kept, read_csv, arrays = [], [], pd.read_csv, sparse_pep.data.tables.TableArrays
-    monkeypatch.setattr(pd, "read_csv", lambda *given, **how: opened.append(1) or read_csv(*given, **how))
-    monkeypatch.setattr(sparse_pep.data.tables, "TableArrays", lambda *given: kept.append(arrays(*given)) or kept[-1])
+    monkeypatch.setattr(
+        pd, "read_csv", lambda *given, **how: opened.append(1) or read_csv(*given, **how)
+    )
+    monkeypatch.setattr(
+        sparse_pep.data.tables,
+        "TableArrays",
+        lambda *given: kept.append(arrays(*given)) or kept[-1],
+    )
     monkeypatch.setattr("sparse_pep.data.sources.FEWEST_AND_MOST", (7, 7))
     file, target = ("table.csv", "response") if likelihood == "gaussian" else ("kinds.csv", "kind")
     Path("cache").mkdir()
-    words = ["--likelihood", likelihood, "--in-pieces", "--cache-dir", "cache", "--inducing", 4, "--max-iter", 2]
+    words = [
+        "--likelihood",
+        likelihood,
+        "--in-pieces",
+        "--cache-dir",
+        "cache",
+        "--inducing",
+        4,
+        "--max-iter",
+        2,
+    ]
     said = accept("fit", file, "--target", target, *words).stderr
     assert f"writing the arrays of '{file}' to '" in said and len(opened) == 1
     assert [max(len(piece.X) for piece in source.pieces()) for source in kept] == [7]
@@ -662,7 +1020,9 @@ def test_labels_in_pieces(pieces):
 def test_predictions_in_pieces_are_the_same_rows(pieces, monkeypatch):
     monkeypatch.setattr("sparse_pep.data.sources.FEWEST_AND_MOST", (15, 15))
     accept("fit", "parts", "--in-pieces", *LEARN)
-    expected = pd.read_csv(io.StringIO(accept("predict", "model.npz", "table.csv", "--out", "-").stdout))
+    expected = pd.read_csv(
+        io.StringIO(accept("predict", "model.npz", "table.csv", "--out", "-").stdout)
+    )
     for data in ("table.csv", "table.parquet", "parts"):
         result = accept("predict", "model.npz", data, "--in-pieces", "--out", "p.csv")
         assert result.stdout == "" and "response for 80 rows" in result.stderr

@@ -33,7 +33,12 @@ from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, model_evidence, model_gradient, to_vector
 from sparse_pep.training import LBFGS, train
 
-ALONE = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "worker_dashboard_address": "127.0.0.1:0", "silence_logs": logging.CRITICAL}
+ALONE = {
+    "threads_per_worker": 1,
+    "dashboard_address": "127.0.0.1:0",
+    "worker_dashboard_address": "127.0.0.1:0",
+    "silence_logs": logging.CRITICAL,
+}
 N, D, PIECES = 1200, 2, 6
 rng = np.random.default_rng(0)
 X = rng.uniform(-2.0, 2.0, size=(N, D))
@@ -76,7 +81,9 @@ def dask_is_left_as_it_was():
 
 @pytest.fixture(autouse=True)
 def no_test_waits_for_ever():
-    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("the test has waited for a minute"))
+    before = signal.signal(
+        signal.SIGALRM, lambda *_: pytest.fail("the test has waited for a minute")
+    )
     signal.alarm(60)
     yield
     signal.alarm(0)
@@ -85,8 +92,13 @@ def no_test_waits_for_ever():
 
 @pytest.fixture(scope="module")
 def processes():
-    """Two workers that can be killed; on a busy machine others take long to come. Nobody calls the dead for half a minute."""
-    how = {"distributed.deploy.lost-worker-timeout": "2 minutes", "distributed.comm.timeouts.connect": "6 s"}
+    """Two workers that can be killed; on a busy machine others take long to come. Nobody calls
+    the dead for half a minute.
+    """
+    how = {
+        "distributed.deploy.lost-worker-timeout": "2 minutes",
+        "distributed.comm.timeouts.connect": "6 s",
+    }
     with dask.config.set(how), Client(n_workers=2, **ALONE) as client:
         yield client
 
@@ -105,7 +117,10 @@ def source(client):
 
 def tasks_of(client):
     """Names of all tasks that the scheduler remembers."""
-    return {str(key) for key in client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))}
+    return {
+        str(key)
+        for key in client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks))
+    }
 
 
 def until(condition, seconds=20.0):
@@ -116,9 +131,13 @@ def until(condition, seconds=20.0):
 
 
 def both_run(client):
-    """Whether no worker is still on its way: Dask does not start another for one that was killed then."""
+    """Whether no worker is still on its way: Dask does not start another for one that was killed
+    then.
+    """
     nannies = client.cluster.workers.values()
-    return len(client.nthreads()) == 2 and all(nanny.process.status.name == "running" for nanny in nannies)
+    return len(client.nthreads()) == 2 and all(
+        nanny.process.status.name == "running" for nanny in nannies
+    )
 
 
 def kill_one(client):
@@ -133,7 +152,8 @@ def count(piece):
     return len(piece.X), piece.X.sum()
 
 
-# --- the same numbers ---------------------------------------------------------------------------------------------
+# --- the same numbers
+# ---------------------------------------------------------------------------------------------
 
 
 def test_regression_on_two_workers(processes):
@@ -147,10 +167,13 @@ def test_regression_on_two_workers(processes):
     fit, gradient = model_gradient(REGRESSION, source, 0.5)
     whole, whole_gradient = model_gradient(REGRESSION, Rows(X, y, weight, known), 0.5)
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
-    np.testing.assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
+    np.testing.assert_allclose(
+        to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N
+    )
 
 
-# --- a worker dies ------------------------------------------------------------------------------------------------
+# --- a worker dies
+# ------------------------------------------------------------------------------------------------
 
 
 def kill_during(source, method, number):
@@ -183,7 +206,8 @@ def test_worker_killed_in_the_middle_of_training(processes):
     np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
 
 
-# --- the chain of sweeps ------------------------------------------------------------------------------------------
+# --- the chain of sweeps
+# ------------------------------------------------------------------------------------------
 
 
 def relax(piece, own, pull, size):
@@ -201,7 +225,8 @@ def relaxed(source, n, sizes=(0,)):
     return state, total, largest.value
 
 
-# --- what the scheduler is left with ------------------------------------------------------------------------------
+# --- what the scheduler is left with
+# ------------------------------------------------------------------------------
 
 
 def fail_late(piece, *own):
@@ -236,7 +261,12 @@ def test_chains_are_cut_and_the_scheduler_forgets_what_is_not_needed(client, sou
         np.testing.assert_allclose(state[k][0], there[k][0], rtol=1e-13)
     del state
     until(lambda: before >= tasks_of(client))
-    source.total(count), list(source.each(count)), source.fingerprint(), source.sample(5, np.random.default_rng(0))
+    (
+        source.total(count),
+        list(source.each(count)),
+        source.fingerprint(),
+        source.sample(5, np.random.default_rng(0)),
+    )
     unfinished = source.each(count)
     next(unfinished)
     unfinished.close()
@@ -258,7 +288,8 @@ def test_ctrl_c_takes_the_tasks_back(client, source):
     assert source.total(count)[0] == N
 
 
-# --- one task, and sums of many -----------------------------------------------------------------------------------
+# --- one task, and sums of many
+# -----------------------------------------------------------------------------------
 
 
 def spoil(piece, own=None):
@@ -277,7 +308,8 @@ def test_a_task_cannot_spoil_what_others_need(source):
         source.sweep(spoil, state)
 
 
-# --- collections --------------------------------------------------------------------------------------------------
+# --- collections
+# --------------------------------------------------------------------------------------------------
 
 
 def assert_all_there(source, **more):
@@ -290,25 +322,37 @@ def assert_all_there(source, **more):
         else:
             np.testing.assert_array_equal(np.concatenate(parts), value)
     assert (source.n_data, source.n_dims) == (N, D)
-    assert [piece.first for piece in found] == np.cumsum([0, *(len(p.X) for p in found)])[:-1].tolist()
+    assert [piece.first for piece in found] == np.cumsum([0, *(len(p.X) for p in found)])[
+        :-1
+    ].tolist()
     assert found[0].X.dtype == np.float64 and found[0].X.flags.c_contiguous
 
 
 def test_arrays_cut_in_any_way(client):
     for chunks in ((500, 1), (N, 2), ((1, 0, 1199), 2)):
-        assert_all_there(DaskSource(da.from_array(X, chunks=chunks), da.from_array(y, chunks=170), client=client))
+        assert_all_there(
+            DaskSource(da.from_array(X, chunks=chunks), da.from_array(y, chunks=170), client=client)
+        )
     two = np.stack([y, -y], axis=1)
     many = {"weight": weight, "known_variance": known, "power": weight / 2.0}
     cut = {name: da.from_array(value, chunks=250) for name, value in many.items()}
-    assert_all_there(DaskSource(rows(X), da.from_array(two, chunks=(100, 1)), **cut, client=client), y=two, **many)
+    assert_all_there(
+        DaskSource(rows(X), da.from_array(two, chunks=(100, 1)), **cut, client=client),
+        y=two,
+        **many,
+    )
     assert_all_there(DaskSource(rows(X), y, 2.0, power=0.5, client=client), weight=2.0, power=0.5)
     whole = np.round(10 * X).astype(np.int32)
-    assert_all_there(DaskSource(rows(np.asfortranarray(whole)), client=client), X=whole.astype(float), y=None)
+    assert_all_there(
+        DaskSource(rows(np.asfortranarray(whole)), client=client), X=whole.astype(float), y=None
+    )
 
 
 def test_dataframes(client):
     inputs = ["a", "b"]
-    assert_all_there(DaskSource(frame(), "y", "w", "n", client=client), weight=weight, known_variance=known)
+    assert_all_there(
+        DaskSource(frame(), "y", "w", "n", client=client), weight=weight, known_variance=known
+    )
     turned = DaskSource(frame(), ["y", "w"], columns=["b", "a"], client=client)
     assert_all_there(turned, X=X[:, ::-1], y=TABLE[["y", "w"]].to_numpy())
     some = frame()[frame().a > -9.0]  # as far as Dask knows, any number of rows
@@ -353,34 +397,74 @@ STRADDLING = np.where(np.arange(N) < 450, "north", "south")
     [
         (lambda: DaskSource(rows(BAD)), r"`X`, row 777 .*nan"),
         (lambda: DaskSource(frame(HOLES), "y"), r"`X`, row 1001 .*nan"),
-        (lambda: DaskSource(rows(X), rows(y)[:-1]), r"`y` must have the rows of `X`, 1200 in 6 blocks; got 1199"),
-        (lambda: DaskSource(frame(TABLE[["a"]], 2), rows(y)), r"`y` .* nan in 2 blocks; got 1200 in 6"),
-        (lambda: DaskSource(rows(X), rows(y), weight=-1.0), r"`weight` must lie in \[0, inf\]; got -1"),
+        (
+            lambda: DaskSource(rows(X), rows(y)[:-1]),
+            r"`y` must have the rows of `X`, 1200 in 6 blocks; got 1199",
+        ),
+        (
+            lambda: DaskSource(frame(TABLE[["a"]], 2), rows(y)),
+            r"`y` .* nan in 2 blocks; got 1200 in 6",
+        ),
+        (
+            lambda: DaskSource(rows(X), rows(y), weight=-1.0),
+            r"`weight` must lie in \[0, inf\]; got -1",
+        ),
         (lambda: DaskSource(rows(X), weight=rows(-weight)), r"`weight`, row 0 "),
         (lambda: DaskSource(rows(y)), r"`X` must be a table .* got shape \(1200,\)"),
-        (lambda: DaskSource(X, y), r"`X` must be a Dask array.* got ndarray. `ArraySource\(X, y\)`"),
+        (
+            lambda: DaskSource(X, y),
+            r"`X` must be a Dask array.* got ndarray. `ArraySource\(X, y\)`",
+        ),
         (lambda: DaskSource(frame(), "target"), r"no column 'target'"),
         (lambda: DaskSource(frame(TABLE[["y"]]), "y"), r"no column for inputs"),
         (lambda: DaskSource(frame(TABLE[:0], 1), "y"), r"no rows"),
-        (lambda: DaskSource(frame(TABLE.assign(a="text")), "y"), r"`X`, .*: numbers are expected; .*'text'"),
-        (lambda: DaskSource(rows(X), rows(labels), labels=[1, 2]), r"`y`, row \d+ .*: -1.0 is not one of the labels 1, 2"),
-        (lambda: DaskSource(frame(SOME), "kind", labels=True), r"`y`, row 901 .*: None is not one of"),
+        (
+            lambda: DaskSource(frame(TABLE.assign(a="text")), "y"),
+            r"`X`, .*: numbers are expected; .*'text'",
+        ),
+        (
+            lambda: DaskSource(rows(X), rows(labels), labels=[1, 2]),
+            r"`y`, row \d+ .*: -1.0 is not one of the labels 1, 2",
+        ),
+        (
+            lambda: DaskSource(frame(SOME), "kind", labels=True),
+            r"`y`, row 901 .*: None is not one of",
+        ),
         (lambda: DaskSource(rows(X), da.ones(N), labels=True), r"`y` holds one class only"),
         (lambda: DaskSource(rows(X), rows(labels), labels=[]), r"`y` holds no label; two or more"),
         (lambda: DaskSource(frame(), ["y", "w"], labels=True), r"`labels` needs a single target"),
         (lambda: DaskSource(rows(X), labels=True), r"`labels` needs a single target"),
-        (lambda: DaskSource(rows(X), rows(X), labels=True), r"`y` must be labels \(N,\); got shape \(200, 2\)"),
+        (
+            lambda: DaskSource(rows(X), rows(X), labels=True),
+            r"`y` must be labels \(N,\); got shape \(200, 2\)",
+        ),
         (lambda: DaskSource(rows(X), rows(y), labels=["a", 1]), r"all numbers or all text"),
         (
             lambda: DaskSource(rows(X), blocks=STRADDLING),
-            r"`blocks`: block 'north' has rows in two partitions, rows 0 to 199 and rows 200 to 399, but must .* sort",
+            r"`blocks`: block 'north' has rows in two partitions, rows 0 to 199 and rows "
+            r"200 to 399, but must .* sort",
         ),
-        (lambda: DaskSource(frame(TABLE.assign(k=STRADDLING)), "y", blocks="k"), r"'north' has .* 0 to 399 and rows 400"),
-        (lambda: DaskSource(frame(SOME), "y", columns=["a"], blocks="kind"), r"block 'a' has rows in two partitions"),
-        (lambda: DaskSource(frame(SOME, 1), "y", columns=["a"], blocks="kind"), r"`blocks`, row 901 .*: None is not one"),
-        (lambda: DaskSource(rows(X), blocks=3), r"`blocks` must be the name of a column, or labels \(N,\); got 3"),
+        (
+            lambda: DaskSource(frame(TABLE.assign(k=STRADDLING)), "y", blocks="k"),
+            r"'north' has .* 0 to 399 and rows 400",
+        ),
+        (
+            lambda: DaskSource(frame(SOME), "y", columns=["a"], blocks="kind"),
+            r"block 'a' has rows in two partitions",
+        ),
+        (
+            lambda: DaskSource(frame(SOME, 1), "y", columns=["a"], blocks="kind"),
+            r"`blocks`, row 901 .*: None is not one",
+        ),
+        (
+            lambda: DaskSource(rows(X), blocks=3),
+            r"`blocks` must be the name of a column, or labels \(N,\); got 3",
+        ),
         (lambda: DaskSource(frame(), "y", blocks="place"), r"no column 'place'"),
-        (lambda: DaskSource(ArraySource(X, y), blocks=STRADDLING), r"`blocks` belongs to the source: give it where"),
+        (
+            lambda: DaskSource(ArraySource(X, y), blocks=STRADDLING),
+            r"`blocks` belongs to the source: give it where",
+        ),
     ],
 )
 def test_collections_that_do_not_do(client, make, message):
@@ -389,17 +473,23 @@ def test_collections_that_do_not_do(client, make, message):
         make()
 
 
-# --- what goes wrong with a cluster -------------------------------------------------------------------------------
+# --- what goes wrong with a cluster
+# -------------------------------------------------------------------------------
 
 
 def test_the_scheduler_is_gone():
     cluster = LocalCluster(1, processes=False, **ALONE)
-    client = Client(cluster, timeout=1, set_as_default=False)  # Dask does not take back one whose scheduler is gone
+    # Dask does not take back one whose scheduler is gone
+    client = Client(cluster, timeout=1, set_as_default=False)
     source = DaskSource(rows(X), rows(y), client=client)
     state, _ = source.sweep(begin, None)
     cluster.close()
     try:
-        for ask in (lambda: source.total(count), lambda: list(source.each(count)), lambda: state[0]):
+        for ask in (
+            lambda: source.total(count),
+            lambda: list(source.each(count)),
+            lambda: state[0],
+        ):
             with pytest.raises(ClusterLost, match="the Dask scheduler is gone"):
                 ask()
     finally:
@@ -418,12 +508,15 @@ def test_without_dask_or_a_client(monkeypatch):
         DaskSource(rows(X))
 
 
-# --- processes once more, whose new worker is there by now ---------------------------------------------------------
+# --- processes once more, whose new worker is there by now
+# ---------------------------------------------------------
 
 
 def test_an_error_keeps_its_kind_and_names_the_rows(processes):
     source = DaskSource(rows(X), rows(y), client=processes)
-    with pytest.raises(np.linalg.LinAlgError, match="^rows 1000 to 1199: `B` is not positive definite.$"):
+    with pytest.raises(
+        np.linalg.LinAlgError, match="^rows 1000 to 1199: `B` is not positive definite.$"
+    ):
         source.total(fail_late)
     assert source.total(count)[0] == N  # the workers live
 
@@ -442,14 +535,18 @@ def test_worker_killed_in_the_middle_of_a_search(processes):
 
 def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
     words = np.random.default_rng(1).choice(["u", "v", "w"], N)
-    mixed = TABLE.assign(word=words, day=pd.date_range("2020-01-01", periods=N), note=[f"n{k}" for k in range(N)])
+    mixed = TABLE.assign(
+        word=words, day=pd.date_range("2020-01-01", periods=N), note=[f"n{k}" for k in range(N)]
+    )
     mixed.loc[::7, "a"], mixed.loc[::11, "word"] = np.nan, None
     mixed.to_parquet(tmp_path / "t.parquet")
     inputs = ["a", "word", "day", "note"]
     expected = Columns.of(mixed[inputs])
     for table in (frame(mixed), dd.read_parquet(tmp_path)):
         source = DaskSource(table, "y", client=client, columns=inputs, column_types={})
-        assert source.encoded_by.used == expected.used and list(source.feature_names) == expected.names
+        assert (
+            source.encoded_by.used == expected.used and list(source.feature_names) == expected.names
+        )
         found = np.concatenate([piece.X for piece in source.pieces()])
         np.testing.assert_allclose(found, expected.transform(mixed), rtol=1e-13)
     gaps = DaskSource(frame(mixed[["a", "b", "y"]]), "y", client=client, column_types={})
@@ -457,6 +554,8 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
     plain = DaskSource(frame(), "y", client=client, column_types={})
     assert plain.encoded_by is None and plain.feature_names == ("a", "b", "w", "n")
     with pytest.warns(UserWarning, match="'note' .it identifies rows"):
-        model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(frame(mixed[inputs]), frame(mixed)["y"])
+        model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(
+            frame(mixed[inputs]), frame(mixed)["y"]
+        )
     later = mixed[:50].assign(word="unseen").drop(columns="note")
     np.testing.assert_allclose(model.predict(frame(later)), model.predict(later), rtol=1e-10)

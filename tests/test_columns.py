@@ -1,4 +1,6 @@
-"""Columns of a mixed table: what they are taken for, the numbers that they become, and that a model remembers."""
+"""Columns of a mixed table: what they are taken for, the numbers that they become, and that a
+model remembers.
+"""
 
 import json
 import warnings
@@ -18,15 +20,20 @@ from sparse_pep.training import LBFGS
 
 N = 120
 RNG = np.random.default_rng(0)
-TABLE = pd.DataFrame({
-    "row_nr": np.arange(N) + 7,
-    "area": RNG.normal(70.0, 20.0, N),
-    "city": RNG.choice(["Bern", "Rome", "Oslo"], N),
-    "garden": RNG.random(N) < 0.5,
-    "sold": pd.to_datetime("2019-01-01") + pd.to_timedelta(RNG.integers(0, 1500, N), "D"),
-    "size": pd.Categorical(RNG.choice(["S", "M"], N)),
-})  # fmt: skip
-TARGET = TABLE["area"].to_numpy() / 20.0 + TABLE["city"].map({"Bern": 0.0, "Rome": 2.0, "Oslo": -1.0}).to_numpy()
+TABLE = pd.DataFrame(
+    {
+        "row_nr": np.arange(N) + 7,
+        "area": RNG.normal(70.0, 20.0, N),
+        "city": RNG.choice(["Bern", "Rome", "Oslo"], N),
+        "garden": RNG.random(N) < 0.5,
+        "sold": pd.to_datetime("2019-01-01") + pd.to_timedelta(RNG.integers(0, 1500, N), "D"),
+        "size": pd.Categorical(RNG.choice(["S", "M"], N)),
+    }
+)
+TARGET = (
+    TABLE["area"].to_numpy() / 20.0
+    + TABLE["city"].map({"Bern": 0.0, "Rome": 2.0, "Oslo": -1.0}).to_numpy()
+)
 TABLE.loc[::9, "area"] = np.nan
 TABLE.loc[[3, 50], "city"] = None
 FAST = {"n_inducing": 12, "training": LBFGS(max_iter=8), "random_state": 0, "standardize": True}
@@ -50,7 +57,8 @@ def quiet():
         yield
 
 
-# ---- what a column is taken for --------------------------------------------------------------------------------------
+# ---- what a column is taken for
+# --------------------------------------------------------------------------------------
 
 TAKEN = {  # cells, kind, names of the columns of numbers
     "numbers with gaps": ([1.5, np.nan] * 6, "number", ["a", "a=(missing)"]),
@@ -59,8 +67,16 @@ TAKEN = {  # cells, kind, names of the columns of numbers
     "words with gaps": (["x", None, "y", ""] * 3, "category", ["a=x", "a=y", "a=(missing)"]),
     "numbers that are categories": (pd.Categorical([1, 2] * 6), "category", ["a=1", "a=2"]),
     "dates": (["2024-01-02", "2024-01-09 10:00"] * 6, "date", ["a", "a:sin(day)", "a:cos(day)"]),
-    "dates of the first day of each month": ([f"2024-{m:02}-01" for m in range(1, 13)], "date", ["a"]),
-    "dates of some years": ([f"2{k:03}-0{1 + k % 9}-01" for k in range(12)], "date", ["a", "a:sin(year)", "a:cos(year)"]),
+    "dates of the first day of each month": (
+        [f"2024-{m:02}-01" for m in range(1, 13)],
+        "date",
+        ["a"],
+    ),
+    "dates of some years": (
+        [f"2{k:03}-0{1 + k % 9}-01" for k in range(12)],
+        "date",
+        ["a", "a:sin(year)", "a:cos(year)"],
+    ),
     "points between day and month": (["3.1.2024", "4.1.2024"] * 6, "date", ["a"]),
     "slashes, and a 13th month": (["3/13/2024", "4/1/2024"] * 6, "date", ["a"]),
     "times of the day": (["10:30", "23:59:59"] * 6, "date", ["a", "a:sin(day)", "a:cos(day)"]),
@@ -68,25 +84,44 @@ TAKEN = {  # cells, kind, names of the columns of numbers
     "one word": (["x"] * 12, "left out", []),
     "one date": (["2024-01-02"] * 12, "left out", []),
     "nothing": ([None] * 12, "left out", []),
-    "words that are nearly numbers, dates and times": (["3rd", "A1", "1-2-3", "2024-13-01", "24:00", "12:60", "1e5x7"] * 8, "category",
-                                                        ["a=1-2-3", "a=12:60", "a=1e5x7", "a=2024-13-01", "a=24:00", "a=3rd", "a=A1"]),
-    "words that are all rare": ([f"x{k // 2}" for k in range(24)] + ["y"] * 300, "category", ["a=y", "a=(other)"]),
-}  # fmt: skip
+    "words that are nearly numbers, dates and times": (
+        ["3rd", "A1", "1-2-3", "2024-13-01", "24:00", "12:60", "1e5x7"] * 8,
+        "category",
+        ["a=1-2-3", "a=12:60", "a=1e5x7", "a=2024-13-01", "a=24:00", "a=3rd", "a=A1"],
+    ),
+    "words that are all rare": (
+        [f"x{k // 2}" for k in range(24)] + ["y"] * 300,
+        "category",
+        ["a=y", "a=(other)"],
+    ),
+}
 
 
 @pytest.mark.parametrize("case", TAKEN)
 def test_what_a_column_is_taken_for(case):
     values, kind, names = TAKEN[case]
     column, X = only(values)
-    assert (column.kind, column.names) == (kind, names) and X.shape == (len(values), len(names)) and np.all(np.isfinite(X))
+    assert (
+        (column.kind, column.names) == (kind, names)
+        and X.shape == (len(values), len(names))
+        and np.all(np.isfinite(X))
+    )
 
 
 def test_what_the_user_says_decides():
     assert only([1.0, 2.0] * 6, a="category")[0].names == ["a=1", "a=2"]
     assert only(["3/1/2024", "5/2/2024"] * 6, a="M/D/Y")[1][:2, 0].tolist() == [0.0, 62.0]
     assert only(["3/1/2024", "5/2/2024"] * 6, a="D/M/Y")[1][:2, 0].tolist() == [0.0, 33.0]
-    assert only(["28/2/2024", "29/2/2024", "1/3/2024"] * 6, a="D/M/Y")[1][:3, 0].tolist() == [0.0, 1.0, 2.0]
-    assert only(["3", "3.00", "3.10", " x\ny"] * 6, a="category")[0].names == ["a=3", "a=3.10", "a=x y"]
+    assert only(["28/2/2024", "29/2/2024", "1/3/2024"] * 6, a="D/M/Y")[1][:3, 0].tolist() == [
+        0.0,
+        1.0,
+        2.0,
+    ]
+    assert only(["3", "3.00", "3.10", " x\ny"] * 6, a="category")[0].names == [
+        "a=3",
+        "a=3.10",
+        "a=x y",
+    ]
     assert only(np.arange(12.0), a="leave out")[0].kind == "left out"
     assert only([f"x{k // 2}" for k in range(12)], a="category")[0].kind == "category"
     assert only(pd.Categorical(["1", "2"] * 6), a="number")[1][:2, 0].tolist() == [1.0, 2.0]
@@ -94,10 +129,23 @@ def test_what_the_user_says_decides():
 
 def test_whole_numbers_identify_rows_only_if_their_name_says_so():
     numbers = np.arange(12)
-    table = pd.DataFrame({"year": 1990 + numbers, "id": numbers, "orderId": numbers, "Unnamed: 0": numbers, "idea": numbers, "paid": numbers})
+    table = pd.DataFrame(
+        {
+            "year": 1990 + numbers,
+            "id": numbers,
+            "orderId": numbers,
+            "Unnamed: 0": numbers,
+            "idea": numbers,
+            "paid": numbers,
+        }
+    )
     assert Columns.of(table).used == ["year", "idea", "paid"]
     assert Columns.of(table[:9]).used == list(table)  # too few rows to say
-    assert Columns.of(table.assign(id=numbers % 11), {"year": "leave out"}).used == ["id", "idea", "paid"]
+    assert Columns.of(table.assign(id=numbers % 11), {"year": "leave out"}).used == [
+        "id",
+        "idea",
+        "paid",
+    ]
 
 
 REFUSED = {  # cells, words of the message, what the user says
@@ -109,8 +157,11 @@ REFUSED = {  # cells, words of the message, what the user says
     "objects": ([{}, 1] * 6, ["'a'", "objects"]),
     "objects of different kinds": (["x", 1] * 6, ["'a'", "1"]),
     "complex numbers": ([1j, 2.0] * 6, ["'a'", "1j"]),
-    **{f"words, and {kinds}": (["x", "y"] * 6, [f"'{[*kinds][0]}'"], kinds) for kinds in ({"a": "text"}, {"c": "number"}, {"a": 3}, {"a": "number"}, {"a": "date"})},
-}  # fmt: skip
+    **{
+        f"words, and {kinds}": (["x", "y"] * 6, [f"'{[*kinds][0]}'"], kinds)
+        for kinds in ({"a": "text"}, {"c": "number"}, {"a": 3}, {"a": "number"}, {"a": "date"})
+    },
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -122,7 +173,8 @@ def test_what_cannot_be_read(case):
         assert word in str(caught.value)
 
 
-# ---- statistics and numbers ------------------------------------------------------------------------------------------
+# ---- statistics and numbers
+# ------------------------------------------------------------------------------------------
 
 
 def test_memory_of_statistics_is_bounded(monkeypatch):
@@ -137,8 +189,13 @@ def test_every_form_of_a_table_gives_the_same_numbers(form, tmp_path):
     columns = Columns.of(TABLE)
     table = {
         "arrow": lambda: pa.Table.from_pandas(TABLE),
-        "text": lambda: TABLE.map(lambda v: v, na_action="ignore").astype(object).where(TABLE.notna(), None),
-        "parquet": lambda: (TABLE.to_parquet(tmp_path / "t.parquet"), pd.read_parquet(tmp_path / "t.parquet"))[1],
+        "text": lambda: (
+            TABLE.map(lambda v: v, na_action="ignore").astype(object).where(TABLE.notna(), None)
+        ),
+        "parquet": lambda: (
+            TABLE.to_parquet(tmp_path / "t.parquet"),
+            pd.read_parquet(tmp_path / "t.parquet"),
+        )[1],
     }[form]()
     again = Columns.of(table)
     assert kinds_of(again) == kinds_of(columns) and again.names == columns.names
@@ -155,17 +212,27 @@ def test_categories_of_polars_have_places_without_a_sign():
 
 def test_a_later_table_may_differ(quiet):
     columns = Columns.of(TABLE)
-    later = TABLE[::-1][:4].drop(columns="row_nr")[["size", "sold", "garden", "city", "area"]].assign(more=1.0)
+    later = (
+        TABLE[::-1][:4]
+        .drop(columns="row_nr")[["size", "sold", "garden", "city", "area"]]
+        .assign(more=1.0)
+    )
     later = later.astype({"size": object, "garden": object})
     later.iloc[0, :5] = [None, None, None, "Ulm", None]
     X = dict(zip(columns.names, columns.transform(later).T))
-    assert X["area=(missing)"].tolist() == [1.0, 0.0, 1.0, 0.0] and X["area"][0] == columns.columns[1].fill
+    assert (
+        X["area=(missing)"].tolist() == [1.0, 0.0, 1.0, 0.0]
+        and X["area"][0] == columns.columns[1].fill
+    )
     assert sum(values[0] for name, values in X.items() if name.startswith(("city", "size"))) == 0.0
     assert X["sold:sin(year)"][0] == 0.0 and X["garden"][0] == columns.columns[3].fill
     np.testing.assert_array_equal(columns.transform(later[1:]), columns.transform(TABLE[::-1][1:4]))
     assert {key[:2]: count for key, count in columns.unforeseen(later).items()} == {
-        ("city", "a level"): 1, ("garden", "no value"): 1, ("sold", "no value"): 1, ("size", "no value"): 1,
-    }  # fmt: skip
+        ("city", "a level"): 1,
+        ("garden", "no value"): 1,
+        ("sold", "no value"): 1,
+        ("size", "no value"): 1,
+    }
     assert not columns.unforeseen(TABLE)
 
 
@@ -173,7 +240,17 @@ def test_a_description_comes_back_and_nothing_else_does():
     columns = Columns.of(TABLE)
     told = json.loads(json.dumps(columns.to_json()))
     assert Columns.from_json(told) == columns
-    changes = {"kind": "code", "levels": "x", "fill": "0", "form": "Y", "periods": ["month"], "gaps": 1, "name": 3, "more": 1, "origin": float("nan")}
+    changes = {
+        "kind": "code",
+        "levels": "x",
+        "fill": "0",
+        "form": "Y",
+        "periods": ["month"],
+        "gaps": 1,
+        "name": 3,
+        "more": 1,
+        "origin": float("nan"),
+    }
     odd = [[told[1] | {name: value}, *told[2:]] for name, value in changes.items()]
     for description in (*odd, None, [], {}, [[]], "columns"):
         with pytest.raises((ValueError, TypeError)):
@@ -182,11 +259,17 @@ def test_a_description_comes_back_and_nothing_else_does():
 
 def test_numbers_without_gaps_stay_as_they_are():
     plain = TABLE[["area", "garden"]].fillna(1.0)
-    assert columns_if_mixed(plain) is None and columns_if_mixed(plain.set_axis([0, 1], axis=1)) is None
-    assert columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None and columns_if_mixed(TABLE[["area"]]) is not None
+    assert (
+        columns_if_mixed(plain) is None and columns_if_mixed(plain.set_axis([0, 1], axis=1)) is None
+    )
+    assert (
+        columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None
+        and columns_if_mixed(TABLE[["area"]]) is not None
+    )
 
 
-# ---- the estimators --------------------------------------------------------------------------------------------------
+# ---- the estimators
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -199,11 +282,27 @@ def model():
 def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
     X = model.columns_.transform(TABLE)
     plain = SparsePEPRegressor(**FAST).fit(X, TARGET)
-    assert plain.columns_ is None and plain.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
+    assert (
+        plain.columns_ is None
+        and plain.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
+    )
     assert model.n_features_in_ == 6 and model.feature_names_in_.tolist() == list(TABLE)
-    assert len(model.kernel_.lengthscale) == len(model.columns_.names) == len(model.columns_.origins)
-    assert SparsePEPRegressor(**FAST).fit(pa.Table.from_pandas(TABLE).combine_chunks().to_batches()[0], TARGET).columns_ == model.columns_
-    for table in (TABLE, TABLE[TABLE.columns[::-1]], TABLE.drop(columns="row_nr"), pa.Table.from_pandas(TABLE), X):
+    assert (
+        len(model.kernel_.lengthscale) == len(model.columns_.names) == len(model.columns_.origins)
+    )
+    assert (
+        SparsePEPRegressor(**FAST)
+        .fit(pa.Table.from_pandas(TABLE).combine_chunks().to_batches()[0], TARGET)
+        .columns_
+        == model.columns_
+    )
+    for table in (
+        TABLE,
+        TABLE[TABLE.columns[::-1]],
+        TABLE.drop(columns="row_nr"),
+        pa.Table.from_pandas(TABLE),
+        X,
+    ):
         np.testing.assert_array_equal(model.predict(table), plain.predict(X))
     assert model.score(TABLE, TARGET) == plain.score(X, TARGET)
     model.save(tmp_path / "m.npz")
@@ -212,10 +311,14 @@ def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
     np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
     state = read_archive(tmp_path / "m.npz", "sparse_pep model", FORMAT_VERSION)
     for columns in (None, 5, state["columns"][1:], state["columns"][:1] + state["columns"]):
-        write_archive(tmp_path / "bad.npz", state | {"columns": columns}, "sparse_pep model", FORMAT_VERSION)
+        write_archive(
+            tmp_path / "bad.npz", state | {"columns": columns}, "sparse_pep model", FORMAT_VERSION
+        )
         with pytest.raises(ValueError, match="cannot be used"):
             load(tmp_path / "bad.npz")
-    assert model.sample_y(TABLE[:3]).shape == (3, 1) and model.predict_log_density(TABLE, TARGET).shape == (N,)
+    assert model.sample_y(TABLE[:3]).shape == (3, 1) and model.predict_log_density(
+        TABLE, TARGET
+    ).shape == (N,)
 
 
 ODD = {  # columns that are no plain numbers
@@ -229,11 +332,22 @@ ODD = {  # columns that are no plain numbers
 
 @pytest.mark.parametrize("case", ODD)
 def test_one_column_that_is_no_plain_number(case):
-    for frame in (pd.DataFrame({"a": ODD[case]}), pd.DataFrame({"b": np.arange(6.0), "a": ODD[case]})):
+    for frame in (
+        pd.DataFrame({"a": ODD[case]}),
+        pd.DataFrame({"b": np.arange(6.0), "a": ODD[case]}),
+    ):
         for table in (frame, pa.Table.from_pandas(frame)):
             columns = columns_if_mixed(table)
             assert columns is not None and kinds_of(columns) == kinds_of(Columns.of(frame))
-            assert case != "durations" or columns.transform(table)[:, -1].tolist() == [0.25, 0.5, 0.75, 1.0, 1.25, 1.5]  # days
+            # days
+            assert case != "durations" or columns.transform(table)[:, -1].tolist() == [
+                0.25,
+                0.5,
+                0.75,
+                1.0,
+                1.25,
+                1.5,
+            ]
 
 
 def test_what_training_did_not_see_is_told_once(model, recwarn):
@@ -241,7 +355,9 @@ def test_what_training_did_not_see_is_told_once(model, recwarn):
     assert not recwarn
     model.predict(TABLE.assign(city="Ulm"), return_std=True)
     (told,) = recwarn
-    assert f"{N} rows have a level of 'city' that training did not see; they are treated" in str(told.message)
+    assert f"{N} rows have a level of 'city' that training did not see; they are treated" in str(
+        told.message
+    )
     assert told.filename == __file__
 
 
@@ -253,8 +369,12 @@ def test_columns_are_those_of_the_first_data_that_count(model, quiet):
     columns = again.columns_
     again.partial_fit(TABLE[80:], TARGET[80:])
     assert again.columns_ is columns and again.n_samples_seen_ == N
-    labels = SparsePEPClassifier(**FAST | {"training": LBFGS(max_iter=3)}, column_types={"row_nr": "leave out"}).fit(TABLE, TARGET > 3.5)
-    assert labels.predict_proba(TABLE[:5]).shape == (5, 2) and 0.6 < labels.score(TABLE, TARGET > 3.5)
+    labels = SparsePEPClassifier(
+        **FAST | {"training": LBFGS(max_iter=3)}, column_types={"row_nr": "leave out"}
+    ).fit(TABLE, TARGET > 3.5)
+    assert labels.predict_proba(TABLE[:5]).shape == (5, 2) and 0.6 < labels.score(
+        TABLE, TARGET > 3.5
+    )
 
 
 def test_what_is_left_out_is_said():
@@ -288,8 +408,20 @@ def test_a_later_table_that_does_not_fit(model, case):
 def test_columns_need_names_and_each_another():
     for kind in (str, float):
         with pytest.raises(ValueError, match="different texts; got 'a'"):
-            SparsePEPRegressor().fit(pd.DataFrame(np.ones((4, 2), dtype=kind), columns=["a", "a"]), np.ones(4))
+            SparsePEPRegressor().fit(
+                pd.DataFrame(np.ones((4, 2), dtype=kind), columns=["a", "a"]), np.ones(4)
+            )
     with pytest.raises(ValueError, match="`column_types`.*dataframe"):
         SparsePEPRegressor(column_types={"a": "number"}).fit(np.zeros((5, 1)), np.arange(5.0))
-    X = np.where(np.arange(60).reshape(20, 3) % 7 == 3, np.nan, np.random.default_rng(0).normal(size=(20, 3)))  # gaps in an array are those of a frame
-    np.testing.assert_array_equal(*(SparsePEPRegressor(training=None, n_inducing=4, random_state=0).fit(rows, np.arange(20.0)).predict(rows) for rows in (X, pd.DataFrame(X, columns=["x1", 2, "x3"]))))
+    # gaps in an array are those of a frame
+    X = np.where(
+        np.arange(60).reshape(20, 3) % 7 == 3, np.nan, np.random.default_rng(0).normal(size=(20, 3))
+    )
+    np.testing.assert_array_equal(
+        *(
+            SparsePEPRegressor(training=None, n_inducing=4, random_state=0)
+            .fit(rows, np.arange(20.0))
+            .predict(rows)
+            for rows in (X, pd.DataFrame(X, columns=["x1", 2, "x3"]))
+        )
+    )

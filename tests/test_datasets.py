@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparse_pep.datasets import data_directory, list_datasets, load_classification, load_regression, random_splits, read_table, smll, smse
+from sparse_pep.datasets import (
+    data_directory,
+    list_datasets,
+    load_classification,
+    load_regression,
+    random_splits,
+    read_table,
+    smll,
+    smse,
+)
 
 
 def write(path, text):
@@ -18,16 +27,23 @@ def write(path, text):
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-# ---- read_table, whose files are read as tests/test_tables.py says ---------------------------------------------------
+# ---- read_table, whose files are read as tests/test_tables.py says
+# ---------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.Parquet"])
 def test_a_table_has_its_inputs_in_order_and_its_target_apart(tmp_path, name):
     frame = pd.DataFrame({"a": [1.5, 3.0], "y": [2.0, 4.0], "b": [True, False], "kind": ["u", "v"]})
-    frame.to_csv(tmp_path / name, index=False) if name == "t.csv" else frame.to_parquet(tmp_path / name)
+    frame.to_csv(tmp_path / name, index=False) if name == "t.csv" else frame.to_parquet(
+        tmp_path / name
+    )
     table = read_table(tmp_path / name, "y", ["b", "a"])
     assert table.feature_names == ("b", "a")
-    assert table.X.flags.c_contiguous and table.X.flags.writeable and table.X.tolist() == [[1.0, 1.5], [0.0, 3.0]]
+    assert (
+        table.X.flags.c_contiguous
+        and table.X.flags.writeable
+        and table.X.tolist() == [[1.0, 1.5], [0.0, 3.0]]
+    )
     assert table.y.dtype == float and table.y.tolist() == [2.0, 4.0]
     whole = read_table(tmp_path / name, columns=["a", "y"], labels=True)
     assert whole.y is None and whole.X.tolist() == [[1.5, 2.0], [3.0, 4.0]]
@@ -37,7 +53,8 @@ def test_a_table_has_its_inputs_in_order_and_its_target_apart(tmp_path, name):
         read_table(tmp_path / name, "y")
 
 
-# ---- data sets ------------------------------------------------------------------------------------------------------
+# ---- data sets
+# --------------------------------------------------------------------------------------------------
 
 
 def test_diabetes_needs_no_folder(monkeypatch):
@@ -51,7 +68,12 @@ def test_diabetes_needs_no_folder(monkeypatch):
     np.testing.assert_array_equal(data.splits[9][0], order[:398])
     np.testing.assert_array_equal(data.splits[9][1], order[398:])
     for loader, name, words in (
-        (load_regression, "yacht", "there are for regression: diabetes; for classification: breast_cancer, digits, iris, wine. Name a data folder"),
+        (
+            load_regression,
+            "yacht",
+            "there are for regression: diabetes; for classification: breast_cancer, "
+            "digits, iris, wine. Name a data folder",
+        ),
         (load_regression, "iris", "'iris' is a classification set; use `load_classification`"),
         (load_classification, "diabetes", "'diabetes' is a regression set; use `load_regression`"),
     ):
@@ -59,10 +81,15 @@ def test_diabetes_needs_no_folder(monkeypatch):
             loader(name)
 
 
-@given(n=st.integers(2, 200), fraction=st.floats(0.01, 0.99) | st.sampled_from([0.0, 1.0, -0.1, math.nan]))
+@given(
+    n=st.integers(2, 200),
+    fraction=st.floats(0.01, 0.99) | st.sampled_from([0.0, 1.0, -0.1, math.nan]),
+)
 def test_random_splits_share_out_every_row(n, fraction):
     if not 0.0 < fraction < 1.0 or n - max(1, round(fraction * n)) < 1:
-        with pytest.raises(ValueError, match="too few" if 0.0 < fraction < 1.0 else "`test_fraction`"):
+        with pytest.raises(
+            ValueError, match="too few" if 0.0 < fraction < 1.0 else "`test_fraction`"
+        ):
             random_splits(n, 1, fraction)
         return
     for train, test in random_splits(n, 2, fraction):
@@ -79,17 +106,26 @@ def folder_with(tmp_path, splits):
 
 
 def test_a_folder_of_data(tmp_path, monkeypatch):
-    folder = folder_with(tmp_path, {"n_rows": 4, "splits": [{"train": None, "test": [2]}, {"train": [3], "test": [0]}]})
+    folder = folder_with(
+        tmp_path,
+        {"n_rows": 4, "splits": [{"train": None, "test": [2]}, {"train": [3], "test": [0]}]},
+    )
     monkeypatch.setenv("SPARSE_PEP_DATA", str(folder))
     assert list_datasets() == ("diabetes", "tiny")
     tiny = load_regression("tiny")
     np.testing.assert_array_equal(tiny.splits[0][0], [0, 1, 3])
     np.testing.assert_array_equal(tiny.splits[1][0], [3])
     np.testing.assert_array_equal(tiny.y, [0, -1, -2, -3])
-    with pytest.raises(ValueError, match="there are for regression: diabetes, tiny; for classification: breast_cancer, digits, iris, wine.$"):
+    with pytest.raises(
+        ValueError,
+        match="there are for regression: diabetes, tiny; for classification: breast_cancer, "
+        "digits, iris, wine.$",
+    ):
         load_regression("tidy")
     assert list_datasets(kind="classification") == ("breast_cancer", "digits", "iris", "wine")
-    with pytest.raises(ValueError, match="`kind` must be one of regression, classification; got 'clustering'"):
+    with pytest.raises(
+        ValueError, match="`kind` must be one of regression, classification; got 'clustering'"
+    ):
         list_datasets(kind="clustering")
 
 
@@ -111,7 +147,8 @@ def test_bad_splits(tmp_path, splits, words):
         load_regression("tiny", folder_with(tmp_path, splits))
 
 
-# ---- data sets with labels ------------------------------------------------------------------------------------------
+# ---- data sets with labels
+# ------------------------------------------------------------------------------------------
 
 
 SHIPPED = {  # rows and inputs, and how many rows have each label
@@ -129,19 +166,24 @@ def test_shipped_classification_sets_need_no_folder(monkeypatch, name):
     data = load_classification(name)
     assert data.name == name and data.X.shape == shape and data.y.dtype.kind == "i"
     assert dict(zip(*np.unique(data.y, return_counts=True), strict=True)) == labels
-    assert len(data.feature_names) == shape[1] and all(type(one) is str for one in data.feature_names)
+    assert len(data.feature_names) == shape[1] and all(
+        type(one) is str for one in data.feature_names
+    )
     assert len(data.splits) == 10
-    if name == "breast_cancer":  # the first row of the source is malignant, row 19 its first benign one
+    # the first row of the source is malignant, row 19 its first benign one
+    if name == "breast_cancer":
         assert (data.y[0], data.y[19], data.X[0, 0], data.X[19, 0]) == (1, -1, 17.99, 13.54)
 
 
 def labelled_folder(tmp_path):
     """A data folder with `breast`, `words` and `banana`, made up."""
     files = {
-        "classification/breast.csv.gz": "sample_id,clump,size,y\n1000,5,1,-1\n1001,8,2,1\n1002,6,3,-1\n",
+        "classification/breast.csv.gz": "sample_id,clump,size,y\n"
+        "1000,5,1,-1\n1001,8,2,1\n1002,6,3,-1\n",
         "classification/breast_splits.json.gz": '{"splits": [{"train": [2], "test": [1]}]}',
         "classification/words.csv.gz": "a,y\n1,yes\n2,no\n",
-        "classification/words_splits.json.gz": '{"n_rows": 2, "splits": [{"train": null, "test": [1]}]}',
+        "classification/words_splits.json.gz": '{"n_rows": 2, '
+        '"splits": [{"train": null, "test": [1]}]}',
         "classification/without_splits.csv.gz": "a,y\n1,1\n",
         "classification/without_data_splits.json.gz": "{}",
         "toy/banana.csv.gz": "x1,x2,y\n1,2,-1\n3,4,1\n",
@@ -159,14 +201,26 @@ def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
     assert list_datasets(folder, "classification") == known
     monkeypatch.setenv("SPARSE_PEP_DATA", str(folder))
     words = load_classification("words")
-    assert words.name == "words" and words.y.tolist() == ["yes", "no"] and words.feature_names == ("a",)
+    assert (
+        words.name == "words"
+        and words.y.tolist() == ["yes", "no"]
+        and words.feature_names == ("a",)
+    )
     np.testing.assert_array_equal(words.splits[0][0], [0])
     np.testing.assert_array_equal(words.splits[0][1], [1])
-    with pytest.raises(ValueError, match=f"no data set 'word'; .* for classification: {', '.join(known)}.$"):
+    with pytest.raises(
+        ValueError, match=f"no data set 'word'; .* for classification: {', '.join(known)}.$"
+    ):
         load_classification("word")
     data = load_classification("banana")  # one set with one split
     assert data.name == "banana" and data.feature_names == ("x1", "x2") and data.y.dtype == np.int64
-    assert data.X.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]] and data.y.tolist() == [-1, 1, 1, -1, -1]
+    assert data.X.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]] and data.y.tolist() == [
+        -1,
+        1,
+        1,
+        -1,
+        -1,
+    ]
     assert [[part.tolist() for part in split] for split in data.splits] == [[[0, 1], [2, 3, 4]]]
     with pytest.raises(ValueError, match="'banana' is a classification set"):
         load_regression("banana")
@@ -176,7 +230,8 @@ def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
     assert "breast" not in list_datasets(kind="classification")
 
 
-TABLE_OF_THE_PAPER = {  # training rows, test rows, inputs, positive, negative; the last two over the rows of a split
+# training rows, test rows, inputs, positive, negative; the last two over the rows of a split
+TABLE_OF_THE_PAPER = {
     "australian_a1": (621, 69, 14, 222, 468),
     "breast": (614, 68, 9, 239, 443),
     "crabs": (180, 20, 6, 100, 100),
@@ -200,7 +255,16 @@ def test_real_labelled_data(data_dir, name):
         assert (np.sum(y == 1), np.sum(y == -1)) == (positive, negative)
 
 
-@pytest.mark.parametrize("name, n, d, splits", [("yacht", 308, 6, 10), ("boston", 506, 13, 10), ("concrete", 1030, 8, 10), ("kin40k", 40000, 8, 5), ("banana", 5300, 2, 1)])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, n, d, splits",
+    [
+        ("yacht", 308, 6, 10),
+        ("boston", 506, 13, 10),
+        ("concrete", 1030, 8, 10),
+        ("kin40k", 40000, 8, 5),
+        ("banana", 5300, 2, 1),
+    ],
+)
 def test_real_data(data_dir, name, n, d, splits):
     data = (load_classification if name == "banana" else load_regression)(name, data_dir)
     assert data.X.shape == (n, d) and data.y.shape == (n,) and len(data.splits) == splits
@@ -212,15 +276,20 @@ def test_real_data(data_dir, name, n, d, splits):
     assert "naval_second_target" not in names  # a second target, without splits of its own
 
 
-# ---- scores -----------------------------------------------------------------------------------------------------------
+# ---- scores
+# --------------------------------------------------------------------------------------------------
 
 
 def test_scores_equal_independent_numbers(vectors):
     given_ = vectors["metrics"]
     y, mean = given_["y_test"], given_["pred_mean"]
     assert smse(y, mean) == pytest.approx(given_["smse"], rel=1e-12)
-    assert smll(y, mean, given_["pred_var_y"], given_["y_train"]) == pytest.approx(given_["smll"], rel=1e-12)
+    assert smll(y, mean, given_["pred_var_y"], given_["y_train"]) == pytest.approx(
+        given_["smll"], rel=1e-12
+    )
     ones = np.ones(len(y))
     assert smse(y, np.mean(y) * ones) == pytest.approx(1.0, rel=1e-12) and smse(y, y) == 0.0
     train = given_["y_train"]
-    assert smll(y, np.mean(train) * ones, np.var(train) * ones, train) == pytest.approx(0.0, abs=1e-12)
+    assert smll(y, np.mean(train) * ones, np.var(train) * ones, train) == pytest.approx(
+        0.0, abs=1e-12
+    )

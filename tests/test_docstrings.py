@@ -1,4 +1,7 @@
-"""What the docstrings promise: examples that run, sections, types; what the reference pages make of them."""
+"""What the docstrings promise: examples that run, sections, types; what the reference pages make
+of them.
+"""
+
 import doctest
 import inspect
 import re
@@ -26,7 +29,9 @@ def loaded(module):
 
 
 def own(module):
-    """(name, function or class) for what a module defines, helpers included but for those with an underscore."""
+    """(name, function or class) for what a module defines, helpers included but for those with
+    an underscore.
+    """
     for name, thing in vars(loaded(module)).items():
         here = getattr(thing, "__module__", "") == f"sparse_pep.{module}" and name[0] != "_"
         if here and (inspect.isfunction(thing) or inspect.isclass(thing)):
@@ -34,10 +39,26 @@ def own(module):
 
 
 def functions(module):
-    """(name, function) for the functions of a module and the methods of its classes, as griffe reads them."""
-    things = [(name, thing) for name, thing in reference.package()[module].members.items() if name[0] != "_" and not thing.is_alias]
-    methods = [(f"{name}.{part}", inner) for name, thing in things if thing.is_class for part, inner in thing.members.items() if part[0] != "_"]
-    return [(name, thing) for name, thing in things + methods if not thing.is_alias and thing.is_function]
+    """(name, function) for the functions of a module and the methods of its classes, as griffe
+    reads them.
+    """
+    things = [
+        (name, thing)
+        for name, thing in reference.package()[module].members.items()
+        if name[0] != "_" and not thing.is_alias
+    ]
+    methods = [
+        (f"{name}.{part}", inner)
+        for name, thing in things
+        if thing.is_class
+        for part, inner in thing.members.items()
+        if part[0] != "_"
+    ]
+    return [
+        (name, thing)
+        for name, thing in things + methods
+        if not thing.is_alias and thing.is_function
+    ]
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -46,62 +67,100 @@ def test_examples_run_and_print_what_they_say(module, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     said, runner = [], doctest.DocTestRunner()
     for name, thing in own(module):
-        for example in doctest.DocTestFinder().find(thing, name, globs={}):  # nothing is there that an example does not import
+        # nothing is there that an example does not import
+        for example in doctest.DocTestFinder().find(thing, name, globs={}):
             runner.run(example, out=said.append)
     assert not runner.failures, "".join(said)
 
 
 def has_example(thing):
-    """Whether a name shows how it is used: a function or a class in its docstring, a command in its help."""
+    """Whether a name shows how it is used: a function or a class in its docstring, a command in
+    its help.
+    """
     if hasattr(thing, "get_short_help_str"):
-        return bool(re.search(r"^(Example|Try): +sparse-pep \w", inspect.cleandoc(thing.help or ""), re.MULTILINE))
-    return not (inspect.isfunction(thing) or inspect.isclass(thing)) or "Examples" in reference.parse_docstring(thing.__doc__ or "")
+        return bool(
+            re.search(
+                r"^(Example|Try): +sparse-pep \w", inspect.cleandoc(thing.help or ""), re.MULTILINE
+            )
+        )
+    return not (
+        inspect.isfunction(thing) or inspect.isclass(thing)
+    ) or "Examples" in reference.parse_docstring(thing.__doc__ or "")
 
 
 SHOWN = ("kernels", "features", "means", "priors", "estimators", "cli")  # what users call by name
 
 
-@pytest.mark.parametrize("module", [module for module in reference.modules() if module.startswith(SHOWN)])
+@pytest.mark.parametrize(
+    "module", [module for module in reference.modules() if module.startswith(SHOWN)]
+)
 def test_public_names_have_examples(module):
     public = {name: getattr(loaded(module), name) for name in loaded(module).__all__}
     without = [name for name, thing in public.items() if not has_example(thing)]
-    assert not without, f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
+    assert not without, (
+        f"add a section Examples to the docstrings of {', '.join(without)} in `{module}`"
+    )
 
 
 def arguments(thing):
     """The arguments of a function, or those that make an object of a class, without `self`."""
     if thing.is_class and "NamedTuple" in map(str, thing.bases):
-        return [field for field in thing.attributes.values() if field.annotation and "property" not in field.labels]
+        return [
+            field
+            for field in thing.attributes.values()
+            if field.annotation and "property" not in field.labels
+        ]
     maker = thing.all_members.get("__init__") if thing.is_class else thing
     return [one for one in (maker.parameters if maker else ()) if one.name not in ("self", "cls")]
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
-    """Everything has a docstring and types, and no docstring describes an argument that is none; those of public names say what
-    comes back, and its shape.
+    """Everything has a docstring and types, and no docstring describes an argument that is none;
+    those of public names say what comes back, and its shape.
     """
     public = loaded(module).__all__
     said = {name: thing.__doc__ or "" for name, thing in own(module)}
-    faults = [f"{name}: no docstring" for name, text in said.items() if not text.strip() or text.startswith(f"{name}(")]  # what dataclass writes
+    # what dataclass writes
+    faults = [
+        f"{name}: no docstring"
+        for name, text in said.items()
+        if not text.strip() or text.startswith(f"{name}(")
+    ]
     for name, thing in functions(module):
-        given, sections, returns = arguments(thing), reference.parse_docstring(reference.text_of(thing)), thing.returns
+        given, sections, returns = (
+            arguments(thing),
+            reference.parse_docstring(reference.text_of(thing)),
+            thing.returns,
+        )
         names = {arg.name for arg in given}
-        untyped = [arg.name for arg in given if arg.annotation is None] + ["return"] * (returns is None)
+        untyped = [arg.name for arg in given if arg.annotation is None] + ["return"] * (
+            returns is None
+        )
         faults += [f"{name}: no types of {', '.join(untyped)}"] if untyped else []
         told = {item.name.lstrip("*") for item in sections.get("Parameters", ())}
-        faults += [f"{name}: describes {word}, which is no argument" for word in sorted(told - names)]
+        faults += [
+            f"{name}: describes {word}, which is no argument" for word in sorted(told - names)
+        ]
         if name not in public:
             continue
         back = str(returns).strip("'")
-        if told and back not in ("None", "bool", "float", "int", "str", "Axes") and not {"Returns", "Yields"} & set(sections) and not SHAPE.search("".join(sections[""])):
-            faults.append(f"{name}: arguments, but neither a section Returns nor a shape in the first line")
+        if (
+            told
+            and back not in ("None", "bool", "float", "int", "str", "Axes")
+            and not {"Returns", "Yields"} & set(sections)
+            and not SHAPE.search("".join(sections[""]))
+        ):
+            faults.append(
+                f"{name}: arguments, but neither a section Returns nor a shape in the first line"
+            )
         if "ndarray" in back and not SHAPE.search(reference.text_of(thing)):
             faults.append(f"{name}: gives arrays, but names no shape")
     assert not faults, "\n".join(faults)
 
 
 # --- what the reference makes of a docstring ------------------------------------------------------
+
 
 def test_names_in_docstrings_lead_to_their_place_and_arguments_nowhere():
     assert reference.target_of("regression.evidence", "blocks") == "regression.ipynb#evidence"

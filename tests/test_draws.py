@@ -1,4 +1,6 @@
-"""Draws as functions: they have the law of the model's predictions, and gradients; what has no such form is refused."""
+"""Draws as functions: they have the law of the model's predictions, and gradients; what has no
+such form is refused.
+"""
 
 import numpy as np
 import pytest
@@ -6,7 +8,16 @@ import pytest
 import sparse_pep
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
-from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    SquaredExponential,
+    White,
+)
 from sparse_pep.means import LinearMean
 from sparse_pep.model import model_covariance
 
@@ -15,11 +26,20 @@ X = rng.uniform(0.0, 10.0, (40, 2))
 y = 50.0 + 10.0 * np.sin(X[:, 0] / 2.0) + X[:, 1] + rng.normal(size=40)
 TEST = np.vstack([X[:5] + 0.2, [[20.0, 5.0]]])
 Z, LEVEL = X[:12], y - 50.0
-SEVERAL = Mixture([
-    InducingPoints(Z[:6]), GaussianBlur(Z[6:], [0.5, 0.8]), Wavelet(Z + 0.2, 0.4, 1.5, 0.3, zero_mean=True),
-    Derivative(Z[:9] + 0.3, np.arange(9) % 3 - 1),
-])
-MANY = Linear(0.1) + Constant() * Matern32(10.0, [2.0, 3.0]) + Periodic(5.0, 1.0, 3.0) * Matern52(1.0, 3.0, active_dims=(1,)) + Constant(9.0)
+SEVERAL = Mixture(
+    [
+        InducingPoints(Z[:6]),
+        GaussianBlur(Z[6:], [0.5, 0.8]),
+        Wavelet(Z + 0.2, 0.4, 1.5, 0.3, zero_mean=True),
+        Derivative(Z[:9] + 0.3, np.arange(9) % 3 - 1),
+    ]
+)
+MANY = (
+    Linear(0.1)
+    + Constant() * Matern32(10.0, [2.0, 3.0])
+    + Periodic(5.0, 1.0, 3.0) * Matern52(1.0, 3.0, active_dims=(1,))
+    + Constant(9.0)
+)
 
 
 SMOOTH = SquaredExponential(20.0, 2.0)
@@ -32,11 +52,24 @@ def fixed(kernel=SMOOTH, target=LEVEL, kind=SparsePEPRegressor, **given):
 
 
 MODELS = {
-    "scaled inputs and outputs": lambda: fixed(SquaredExponential(1.0, 0.7), np.column_stack([y, -3.0 * y]), features=None, n_inducing=12, standardize=True, mean="linear"),
+    "scaled inputs and outputs": lambda: fixed(
+        SquaredExponential(1.0, 0.7),
+        np.column_stack([y, -3.0 * y]),
+        features=None,
+        n_inducing=12,
+        standardize=True,
+        mean="linear",
+    ),
     "a composed kernel": lambda: fixed(MANY, mean=LinearMean(1.0, [0.1, 0.2])),
-    "three classes": lambda: fixed(SquaredExponential(4.0, 3.0), np.digitize(y, [45.0, 55.0]), SparsePEPClassifier),
-    "features of all kinds": lambda: fixed(SquaredExponential(20.0, 2.0) + Linear(0.1) + Constant(), features=SEVERAL),
-    "little left unexplained": lambda: fixed(Matern52(20.0, 10.0), features=InducingPoints(X), noise_variance=1e-4),
+    "three classes": lambda: fixed(
+        SquaredExponential(4.0, 3.0), np.digitize(y, [45.0, 55.0]), SparsePEPClassifier
+    ),
+    "features of all kinds": lambda: fixed(
+        SquaredExponential(20.0, 2.0) + Linear(0.1) + Constant(), features=SEVERAL
+    ),
+    "little left unexplained": lambda: fixed(
+        Matern52(20.0, 10.0), features=InducingPoints(X), noise_variance=1e-4
+    ),
     "a large jitter": lambda: fixed(jitter=0.3, noise_variance=0.01),
 }
 
@@ -50,7 +83,10 @@ def test_draws_have_the_law_of_the_predictions_and_the_gradient_of_their_values(
     shape = (*mean.shape[1:], len(TEST), len(TEST))
     covs = np.square(model.y_scale_).reshape(-1, 1, 1) * cov if np.ndim(model.y_scale_) else cov
     draws = np.moveaxis(found, 0, -2).reshape(-1, len(TEST), n)
-    means, covs = mean.T.reshape(-1, len(TEST)), np.broadcast_to(covs, shape).reshape(-1, len(TEST), len(TEST))
+    means, covs = (
+        mean.T.reshape(-1, len(TEST)),
+        np.broadcast_to(covs, shape).reshape(-1, len(TEST), len(TEST)),
+    )
     for values, own, expected in zip(draws, means, covs):
         sd = np.sqrt(np.diag(expected))
         assert np.all(np.abs(values.mean(axis=1) - own) < 5.0 * sd / np.sqrt(n))
@@ -58,7 +94,9 @@ def test_draws_have_the_law_of_the_predictions_and_the_gradient_of_their_values(
     few, step = model.sample_functions(3, n_features=20), 1e-5
     slopes = [(few(TEST + h) - few(TEST - h)) / (2.0 * step) for h in step * np.eye(2)]
     gradient = few.gradient(TEST)
-    np.testing.assert_allclose(gradient, np.stack(slopes, axis=-1), atol=1e-6 * np.abs(gradient).max())
+    np.testing.assert_allclose(
+        gradient, np.stack(slopes, axis=-1), atol=1e-6 * np.abs(gradient).max()
+    )
     model.save(tmp_path / "model.npz")
     again = sparse_pep.load(tmp_path / "model.npz").sample_functions(3, n_features=20)
     np.testing.assert_array_equal(again(TEST), few(TEST))
@@ -72,19 +110,53 @@ def test_a_draw_is_the_same_in_pieces():
 
 
 REFUSED = {
-    "white noise": (lambda: fixed(SquaredExponential() + White(0.1)).sample_functions(), NotImplementedError, "White"),
-    "a product with a linear kernel": (lambda: fixed(SquaredExponential() * Linear()).sample_functions(), NotImplementedError, "Linear"),
-    "Fourier features": (
-        lambda: SparsePEPRegressor(kernel=Matern32(), features=Fourier(0.0, 10.0, 4), training=None).fit(X[:, :1], y).sample_functions(), NotImplementedError, "Fourier"
+    "white noise": (
+        lambda: fixed(SquaredExponential() + White(0.1)).sample_functions(),
+        NotImplementedError,
+        "White",
     ),
-    "sums over points": (lambda: fixed(Matern32(), features=GaussianBlur(X[:4], 0.3)).sample_functions(), NotImplementedError, "GaussianBlur"),
+    "a product with a linear kernel": (
+        lambda: fixed(SquaredExponential() * Linear()).sample_functions(),
+        NotImplementedError,
+        "Linear",
+    ),
+    "Fourier features": (
+        lambda: (
+            SparsePEPRegressor(kernel=Matern32(), features=Fourier(0.0, 10.0, 4), training=None)
+            .fit(X[:, :1], y)
+            .sample_functions()
+        ),
+        NotImplementedError,
+        "Fourier",
+    ),
+    "sums over points": (
+        lambda: fixed(Matern32(), features=GaussianBlur(X[:4], 0.3)).sample_functions(),
+        NotImplementedError,
+        "GaussianBlur",
+    ),
     "local prediction": (lambda: fixed(local=20).sample_functions(), ValueError, "`local`"),
-    "a rough kernel": (lambda: fixed(Matern12() + SquaredExponential()).sample_functions().gradient(TEST), ValueError, "Matern12"),
-    "another number of columns": (lambda: fixed().sample_functions()(TEST[:, :1]), ValueError, "`X`"),
+    "a rough kernel": (
+        lambda: fixed(Matern12() + SquaredExponential()).sample_functions().gradient(TEST),
+        ValueError,
+        "Matern12",
+    ),
+    "another number of columns": (
+        lambda: fixed().sample_functions()(TEST[:, :1]),
+        ValueError,
+        "`X`",
+    ),
     "no rows": (lambda: fixed().sample_functions()(TEST[:0]), ValueError, "`X`"),
-    "infinite inputs": (lambda: fixed().sample_functions().gradient(TEST * np.inf), ValueError, "X contains"),
+    "infinite inputs": (
+        lambda: fixed().sample_functions().gradient(TEST * np.inf),
+        ValueError,
+        "X contains",
+    ),
     "no waves": (lambda: fixed().sample_functions(1, n_features=0), ValueError, "`n_features`"),
-    "a seed of text": (lambda: fixed().sample_functions(random_state="a"), ValueError, "`random_state`"),
+    "a seed of text": (
+        lambda: fixed().sample_functions(random_state="a"),
+        ValueError,
+        "`random_state`",
+    ),
 }
 
 

@@ -11,7 +11,13 @@ from sklearn.base import clone
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.data.tables import convert_table
-from sparse_pep.estimators.encoding import EncodedSource, Encoding, classes_of, source_of, targets_of
+from sparse_pep.estimators.encoding import (
+    EncodedSource,
+    Encoding,
+    classes_of,
+    source_of,
+    targets_of,
+)
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
@@ -23,18 +29,27 @@ Y = 5.0 + 3.0 * np.sin(2.0 * X[:, 0]) + 0.2 * RNG.normal(size=600)
 HIGH = (Y > 5.0).astype(float)
 WEIGHT, KNOWN = RNG.integers(0, 3, 600).astype(float), RNG.uniform(0.0, 0.5, 600)
 FEW = 200  # rows of three classes
-KEPT = {"kernel": SquaredExponential(4.0, [0.7, 3.0]), "features": InducingPoints(X[:20]), "training": None}
+KEPT = {
+    "kernel": SquaredExponential(4.0, [0.7, 3.0]),
+    "features": InducingPoints(X[:20]),
+    "training": None,
+}
 
 
 def in_pieces(*columns, **more):
     return ArraySource(*columns, piece_rows=170, **more)
 
 
-# ---- the encoding ---------------------------------------------------------------------------------------------------
+# ---- the encoding
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("classes", [np.array([3, 8]), np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object)])
-@pytest.mark.parametrize("labels", [[3, 4], ["3", "8"], [3.5], [9], [np.nan, np.nan], ["no", "maybe"]])
+@pytest.mark.parametrize(
+    "classes", [np.array([3, 8]), np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object)]
+)
+@pytest.mark.parametrize(
+    "labels", [[3, 4], ["3", "8"], [3.5], [9], [np.nan, np.nan], ["no", "maybe"]]
+)
 def test_labels_that_are_no_class(labels, classes):
     with pytest.raises(ValueError, match="labels that were fitted; got .* in row"):
         Encoding(Probit(), classes=classes)(np.array(labels))
@@ -42,9 +57,14 @@ def test_labels_that_are_no_class(labels, classes):
 
 def test_fingerprints_tell_encodings_apart():
     scales = {"x_mean": np.zeros(2), "x_scale": np.ones(2)}
-    numbers = [*(Encoding(Gaussian(), *scaling) for scaling in ((0, 1), (1, 1), (0, 2))), Encoding(Gaussian(), 0, 1, **scales)]
+    numbers = [
+        *(Encoding(Gaussian(), *scaling) for scaling in ((0, 1), (1, 1), (0, 2))),
+        Encoding(Gaussian(), 0, 1, **scales),
+    ]
     labels = [Encoding(Probit(), classes=np.array(pair)) for pair in ([0.0, 1.0], [0.0, 2.0])]
-    prints = [EncodedSource(in_pieces(X, Y), encoding).fingerprint() for encoding in numbers + labels]
+    prints = [
+        EncodedSource(in_pieces(X, Y), encoding).fingerprint() for encoding in numbers + labels
+    ]
     assert len({*prints, EncodedSource(in_pieces(X, HIGH), numbers[0]).fingerprint()}) == 7
     assert prints[0] == EncodedSource(ArraySource(X, Y), numbers[0]).fingerprint()
 
@@ -62,11 +82,14 @@ def test_a_source_brings_its_own_columns(name):
         source_of(in_pieces(X, Y), **{name: Y})
 
 
-# ---- fits -----------------------------------------------------------------------------------------------------------
+# ---- fits
+# --------------------------------------------------------------------------------------------------
 
 
 def both(kind, y, rows=X, columns=None, **arguments):
-    """A model fitted to arrays, and one fitted to a source of them. `columns`: blocks, powers, weights, known variances."""
+    """A model fitted to arrays, and one fitted to a source of them. `columns`: blocks, powers,
+    weights, known variances.
+    """
     columns, beside = columns or {}, {"weight": "sample_weight", "known_variance": "known_variance"}
     given = {beside[name]: value for name, value in columns.items() if name in beside}
     own = arguments | {name: value for name, value in columns.items() if name not in beside}
@@ -81,10 +104,16 @@ ALL = {"weight": WEIGHT, "known_variance": KNOWN}
 UNTRAINED, SEVENTHS = brief(training=None, standardize=False), {"blocks": np.arange(600) // 7}
 TWICE = SEVENTHS | {"weight": 1.0 + np.arange(600) // 7 % 2}
 HELD_OUT, BATCHES = {"power": "held_out"}, {"training": Adam(batch_size=100, n_epochs=4, tol=1e9)}
-BLOCKS = KEPT | {"training": LBFGS(max_iter=2, tol=1e-3), "fixed": ["features.Z"], "random_state": 0}
+BLOCKS = KEPT | {
+    "training": LBFGS(max_iter=2, tol=1e-3),
+    "fixed": ["features.Z"],
+    "random_state": 0,
+}
 THREE, WAVE = np.digitize(X[:FEW, 0], [0.0, 0.8]), np.sin(X[:, 0])
 REGRESSOR, CLASSIFIER = SparsePEPRegressor, SparsePEPClassifier
-SAME = {  # estimator, targets, arguments, columns; relative error of the evidence, absolute one of predictions
+# estimator, targets, arguments, columns; relative error of the evidence, absolute one of
+# predictions
+SAME = {
     "weights": (REGRESSOR, Y, KEPT, ALL, 1e-10, 1e-9),
     "standardised": (REGRESSOR, Y, KEPT | {"standardize": True}, ALL, 1e-10, 1e-9),
     "a mean": (REGRESSOR, Y, KEPT | {"mean": "constant"}, ALL, 1e-10, 1e-9),
@@ -98,22 +127,50 @@ SAME = {  # estimator, targets, arguments, columns; relative error of the eviden
     "labels that are weighted": (CLASSIFIER, HIGH, UNTRAINED, {"weight": WEIGHT}, 1e-7, 1e-6),
     "two classes": (CLASSIFIER, np.where(HIGH[:FEW], 8.0, 3.0), KEPT, {}, 1e-7, 1e-6),
     "three classes": (CLASSIFIER, np.array([0.0, 4.0, 5.0])[THREE], KEPT, {}, 1e-7, 1e-6),
-    "counts": (partial(SparsePEP, likelihood="poisson"), np.floor(np.exp(WAVE)), KEPT, {}, 1e-7, 1e-6),
-    "ordered classes": (partial(SparsePEP, likelihood="ordinal"), np.floor(np.exp(WAVE)), KEPT, {}, 1e-7, 1e-6),
+    "counts": (
+        partial(SparsePEP, likelihood="poisson"),
+        np.floor(np.exp(WAVE)),
+        KEPT,
+        {},
+        1e-7,
+        1e-6,
+    ),
+    "ordered classes": (
+        partial(SparsePEP, likelihood="ordinal"),
+        np.floor(np.exp(WAVE)),
+        KEPT,
+        {},
+        1e-7,
+        1e-6,
+    ),
     "shares": (partial(SparsePEP, likelihood="beta"), expit(WAVE), KEPT, {}, 1e-7, 1e-6),
     "blocks": (REGRESSOR, Y, BLOCKS, SEVENTHS, 1e-7, 1e-5),
     "labels in blocks": (CLASSIFIER, HIGH, BLOCKS, SEVENTHS, 1e-7, 1e-5),
     "many rows": (REGRESSOR, Y, brief(), {}, 1e-9, 1e-4),
     "many rows and a power held out": (REGRESSOR, Y, brief(**HELD_OUT), {}, 1e-9, 1e-4),
     "training": (REGRESSOR, Y, brief(15, n_inducing=15), {}, 1e-6, 1e-4),
-    "restarts": (REGRESSOR, Y, brief(training=LBFGS(max_iter=4, tol=1e-3, n_restarts=2)), {}, 1e-6, 1e-4),
+    "restarts": (
+        REGRESSOR,
+        Y,
+        brief(training=LBFGS(max_iter=4, tol=1e-3, n_restarts=2)),
+        {},
+        1e-6,
+        1e-4,
+    ),
     "batches": (REGRESSOR, Y, brief(**BATCHES), {}, 1e-6, 1e-4),
     "batches of blocks": (REGRESSOR, Y, BLOCKS | BATCHES, SEVENTHS, 1e-6, 1e-5),
     "a power held out": (REGRESSOR, Y, brief(3, **HELD_OUT), {}, 1e-6, 1e-4),
     "a power held out from blocks": (REGRESSOR, Y, BLOCKS | HELD_OUT, SEVENTHS, 1e-6, 1e-5),
-    "that of outputs": (REGRESSOR, np.column_stack([Y, WAVE]), BLOCKS | HELD_OUT, TWICE, 1e-6, 1e-5),
+    "that of outputs": (
+        REGRESSOR,
+        np.column_stack([Y, WAVE]),
+        BLOCKS | HELD_OUT,
+        TWICE,
+        1e-6,
+        1e-5,
+    ),
     "that of labels": (CLASSIFIER, HIGH, BLOCKS | HELD_OUT, SEVENTHS, 1e-6, 1e-5),
-}  # fmt: skip
+}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -122,35 +179,65 @@ def test_a_fit_to_a_source_is_the_fit_to_its_rows(case, monkeypatch):
     kind, y, arguments, columns, close, near = SAME[case]
     rows = X.round() if arguments is UNTRAINED else X[: len(y)]  # of which few are different
     for module in ("base", "fitting"):  # many rows are judged by the same sample
-        monkeypatch.setattr(f"sparse_pep.estimators.{module}.SAMPLE_ROWS", 250 if "many" in case else 20_000)
+        monkeypatch.setattr(
+            f"sparse_pep.estimators.{module}.SAMPLE_ROWS", 250 if "many" in case else 20_000
+        )
     arrays, source = both(kind, y, rows, columns, **arguments)
     assert source.summary()
-    for name in ("n_features_in_", "n_samples_seen_", "n_iter_", "power_", "converged_")[: 3 if "power" in columns else 5]:
+    for name in ("n_features_in_", "n_samples_seen_", "n_iter_", "power_", "converged_")[
+        : 3 if "power" in columns else 5
+    ]:
         assert getattr(source, name) == getattr(arrays, name), name
-    assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=close)
+    assert np.isclose(
+        source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=close
+    )
     for name in ("x_mean_", "x_scale_", "y_mean_", "y_scale_"):
-        assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12), name
+        assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12), (
+            name
+        )
     for name, value in arrays.parameters().items():
-        assert np.allclose(source.parameters()[name], value, *((1e-4, 1e-5) if arrays.n_iter_ else (1e-9, 0.0))), name
+        assert np.allclose(
+            source.parameters()[name], value, *((1e-4, 1e-5) if arrays.n_iter_ else (1e-9, 0.0))
+        ), name
     assert arrays.n_iter_ or np.array_equal(source.features_.Z, arrays.features_.Z)
     assert np.allclose(source.predict_f(X), arrays.predict_f(X), rtol=near, atol=near)
     assert np.allclose(source.predict_f(in_pieces(X)), source.predict_f(X), rtol=1e-9, atol=1e-9)
     kept = columns.get("weight", np.ones(len(y))) > 0.0
-    assert np.allclose(source.leave_one_out()[kept], arrays.leave_one_out(), rtol=near, atol=0.01 * near)
+    assert np.allclose(
+        source.leave_one_out()[kept], arrays.leave_one_out(), rtol=near, atol=0.01 * near
+    )
     for own, other in zip(source.leave_one_out_f(), arrays.leave_one_out_f()):
         assert np.allclose(own[kept], other, rtol=near, atol=0.01 * near)
     assert np.isclose(source.score(rows, y), arrays.score(rows, y), rtol=1e-6)
     if kind is REGRESSOR:
-        assert np.allclose(source.log_marginal_likelihood_bounds(), arrays.log_marginal_likelihood_bounds(), rtol=10 * close)
-        for name in ("jitter", "unexplained_share", "unexplained_variance", "determined_directions"):
-            assert np.isclose(source.diagnostics_[name], arrays.diagnostics_[name], rtol=10 * close), name
+        assert np.allclose(
+            source.log_marginal_likelihood_bounds(),
+            arrays.log_marginal_likelihood_bounds(),
+            rtol=10 * close,
+        )
+        for name in (
+            "jitter",
+            "unexplained_share",
+            "unexplained_variance",
+            "determined_directions",
+        ):
+            assert np.isclose(
+                source.diagnostics_[name], arrays.diagnostics_[name], rtol=10 * close
+            ), name
     if kind is CLASSIFIER:
         assert source.classes_.tolist() == arrays.classes_.tolist()
         assert np.allclose(source.predict_proba(X), arrays.predict_proba(X), atol=1e-6)
-        assert source.diagnostics_["sweeps_last"] > 0 and 0.0 < source.diagnostics_["smallest_cavity"] < 1.0
+        assert (
+            source.diagnostics_["sweeps_last"] > 0
+            and 0.0 < source.diagnostics_["smallest_cavity"] < 1.0
+        )
     if close == 1e-10:
-        (value, slope), (expected, slopes) = (one.log_marginal_likelihood(eval_gradient=True) for one in (source, arrays))
-        assert np.isclose(value, expected, rtol=1e-10) and np.allclose(slope, slopes, rtol=1e-7, atol=1e-7)
+        (value, slope), (expected, slopes) = (
+            one.log_marginal_likelihood(eval_gradient=True) for one in (source, arrays)
+        )
+        assert np.isclose(value, expected, rtol=1e-10) and np.allclose(
+            slope, slopes, rtol=1e-7, atol=1e-7
+        )
         for name in ("q_mean_", "q_cov_"):
             assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12)
     if "power_sweep" in arrays.diagnostics_:
@@ -158,51 +245,89 @@ def test_a_fit_to_a_source_is_the_fit_to_its_rows(case, monkeypatch):
         assert np.allclose(found, other, rtol=1e-6)
     if "blocks" in columns:
         plain = kind(**arguments).fit(X, y, columns.get("weight"))
-        assert not np.isclose(plain.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-6)
-        moved = [np.max(np.abs(value - plain.parameters()[name])) for name, value in arrays.parameters().items()]
+        assert not np.isclose(
+            plain.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-6
+        )
+        moved = [
+            np.max(np.abs(value - plain.parameters()[name]))
+            for name, value in arrays.parameters().items()
+        ]
         assert max(moved) > 1e-4
         if "power_sweep" in arrays.diagnostics_:
-            assert not np.any(np.isclose(plain.diagnostics_["power_sweep"]["log_density"][1:], other[1:], rtol=1e-6))
+            assert not np.any(
+                np.isclose(
+                    plain.diagnostics_["power_sweep"]["log_density"][1:], other[1:], rtol=1e-6
+                )
+            )
 
 
 @pytest.mark.parametrize("kind, y", [(REGRESSOR, Y), (CLASSIFIER, HIGH)])
 def test_points_of_a_fit_to_a_source_are_added_and_removed(kind, y):
     arrays, source = both(kind, y, **KEPT)
-    for change in (lambda m: m.add_inducing(3), lambda m: m.add_inducing(X[30:32]), lambda m: m.remove_inducing(4)):
+    for change in (
+        lambda m: m.add_inducing(3),
+        lambda m: m.add_inducing(X[30:32]),
+        lambda m: m.remove_inducing(4),
+    ):
         for model in (arrays, source):
             change(model)
         assert np.array_equal(source.features_.Z, arrays.features_.Z)
-        assert np.isclose(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-7)
+        assert np.isclose(
+            source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-7
+        )
         assert np.allclose(source.predict_f(X), arrays.predict_f(X), rtol=1e-4, atol=1e-5)
     assert len(source.features_) == 21
 
 
-# ---- predictions and scores -----------------------------------------------------------------------------------------
+# ---- predictions and scores
+# -----------------------------------------------------------------------------------------
 
 
 def test_prediction_at_a_source():
     model = REGRESSOR(**KEPT).fit(X, Y)
-    for own, other in zip(model.predict(in_pieces(X), return_std=True), model.predict(X, return_std=True)):
+    for own, other in zip(
+        model.predict(in_pieces(X), return_std=True), model.predict(X, return_std=True)
+    ):
         assert own.shape == (600,) and np.allclose(own, other, rtol=1e-12)
     for call, words in (
-        (lambda: model.predict(ArraySource(np.zeros((5, 3)))), "3 columns; the model was fitted to 2"),
-        (lambda: model.predict(in_pieces(X), return_cov=True), "`return_cov` needs `X` as an array in memory"),
+        (
+            lambda: model.predict(ArraySource(np.zeros((5, 3)))),
+            "3 columns; the model was fitted to 2",
+        ),
+        (
+            lambda: model.predict(in_pieces(X), return_cov=True),
+            "`return_cov` needs `X` as an array in memory",
+        ),
         (lambda: model.sample_f(in_pieces(X)), "`sample_f` needs `X` as an array in memory"),
-        (lambda: CLASSIFIER(**KEPT).fit(X, HIGH).sample_y(in_pieces(X)), "`sample_y` needs `X` as an array"),
+        (
+            lambda: CLASSIFIER(**KEPT).fit(X, HIGH).sample_y(in_pieces(X)),
+            "`sample_y` needs `X` as an array",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             call()
-    assert hasattr(model, "site_precision_") and not hasattr(model.fit(in_pieces(X, Y)), "site_precision_")
+    assert hasattr(model, "site_precision_") and not hasattr(
+        model.fit(in_pieces(X, Y)), "site_precision_"
+    )
     assert model.fit(ArraySource(X, Y)).site_precision_.shape == (600,)  # one piece in memory
 
 
-@pytest.mark.parametrize("model, y", [(REGRESSOR(**KEPT), Y), (SparsePEP(likelihood=Poisson(), **KEPT), np.round(np.exp(Y)))])
+@pytest.mark.parametrize(
+    "model, y",
+    [(REGRESSOR(**KEPT), Y), (SparsePEP(likelihood=Poisson(), **KEPT), np.round(np.exp(Y)))],
+)
 def test_a_score_at_a_source_is_that_of_its_rows(model, y):
     model = clone(model).fit(X, y)
     assert np.isclose(model.score(in_pieces(X, y)), model.score(X, y), rtol=1e-12)
-    assert np.isclose(model.score(in_pieces(X, y, weight=WEIGHT)), model.score(X, y, WEIGHT), rtol=1e-12)
+    assert np.isclose(
+        model.score(in_pieces(X, y, weight=WEIGHT)), model.score(X, y, WEIGHT), rtol=1e-12
+    )
     assert not np.isclose(model.score(X, y, WEIGHT), model.score(X, y), rtol=1e-6)
-    for given, words in (((X,), "`y` is missing"), ((in_pieces(X),), "no targets"), ((in_pieces(X, y), y), "belongs")):
+    for given, words in (
+        ((X,), "`y` is missing"),
+        ((in_pieces(X),), "no targets"),
+        ((in_pieces(X, y), y), "belongs"),
+    ):
         with pytest.raises(ValueError, match=words):
             model.score(*given)
 
@@ -213,7 +338,10 @@ def test_a_source_has_the_columns_of_the_fit_in_their_order(tmp_path):
     model = REGRESSOR(**KEPT).fit(frame, Y)
     own = model.predict(convert_table(tmp_path / "rows.csv", columns=["a", "b"]))
     assert np.allclose(own, model.predict(frame)) and np.allclose(own, model.predict(in_pieces(X)))
-    with pytest.raises(ValueError, match=r"columns \['b', 'a'\]; the model was fitted to \['a', 'b'\], in this order"):
+    with pytest.raises(
+        ValueError,
+        match=r"columns \['b', 'a'\]; the model was fitted to \['a', 'b'\], in this order",
+    ):
         model.predict(convert_table(tmp_path / "rows.csv", columns=["b", "a"]))
 
 
@@ -226,18 +354,27 @@ def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
     table = convert_table(tmp_path / "rows.csv", target="kind", labels=True, piece_rows=70)
     assert targets_of(table)[0].tolist() == y.tolist()
     model, arrays = CLASSIFIER(**KEPT).fit(table), CLASSIFIER(**KEPT).fit(frame, y)
-    assert model.classes_.tolist() == sorted(names) and model.feature_names_in_.tolist() == ["a", "b"]
+    assert model.classes_.tolist() == sorted(names) and model.feature_names_in_.tolist() == [
+        "a",
+        "b",
+    ]
     assert np.allclose(model.predict_proba(table), arrays.predict_proba(frame), atol=1e-6)
     assert 0.5 < model.score(table) == model.score(frame, y) < 1.0
 
 
-# ---- what is refused ------------------------------------------------------------------------------------------------
+# ---- what is refused
+# ------------------------------------------------------------------------------------------------
 
 TWO, UNCOUNTED = in_pieces(X, np.column_stack([Y, Y])), "`weight` is 0 for all rows of the source"
 REFUSED = {  # estimator, its arguments, the source, words of the message
     "a size of blocks": (REGRESSOR, {"blocks": 5}, in_pieces(X, Y), "`blocks`"),
     "labels of blocks": (REGRESSOR, {"blocks": np.zeros(600)}, in_pieces(X, Y), "`blocks`"),
-    "powers of rows": (REGRESSOR, {"power": np.full(600, 0.5)}, in_pieces(X, Y), "`power` must be one number"),
+    "powers of rows": (
+        REGRESSOR,
+        {"power": np.full(600, 0.5)},
+        in_pieces(X, Y),
+        "`power` must be one number",
+    ),
     "no targets": (REGRESSOR, {}, in_pieces(X), "targets `y`"),
     "an unknown name": (REGRESSOR, {"fixed": ["nothing"]}, in_pieces(X, Y), "`fixed`"),
     "several targets": (partial(SparsePEP, likelihood=Gaussian()), {}, TWO, "one target per row"),
@@ -245,8 +382,13 @@ REFUSED = {  # estimator, its arguments, the source, words of the message
     "numbers for labels": (CLASSIFIER, {}, in_pieces(X, Y), "`y`: Unknown label type: continuous"),
     "no row that counts": (REGRESSOR, {}, in_pieces(X, Y, weight=0.0), UNCOUNTED),
     "no label that counts": (CLASSIFIER, {}, in_pieces(X, HIGH, weight=np.zeros(600)), UNCOUNTED),
-    "no count that counts": (partial(SparsePEP, likelihood=Poisson()), {}, in_pieces(X, HIGH, weight=np.zeros(600)), UNCOUNTED),
-}  # fmt: skip
+    "no count that counts": (
+        partial(SparsePEP, likelihood=Poisson()),
+        {},
+        in_pieces(X, HIGH, weight=np.zeros(600)),
+        UNCOUNTED,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -258,7 +400,8 @@ def test_what_does_not_go_with_a_source(case):
     assert not hasattr(model, "q_mean_")
 
 
-# ---- collections of Dask --------------------------------------------------------------------------------------------
+# ---- collections of Dask
+# --------------------------------------------------------------------------------------------
 
 
 def test_collections_of_dask(monkeypatch):
@@ -272,8 +415,12 @@ def test_collections_of_dask(monkeypatch):
         scaled = REGRESSOR(**KEPT, standardize=True)
         model = clone(scaled).fit(rows, targets, da.from_array(weight, chunks=200))
         arrays = scaled.fit(X, Y, weight)
-        assert np.isclose(model.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-10)
+        assert np.isclose(
+            model.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-10
+        )
         assert np.allclose(model.predict(rows), arrays.predict(X), rtol=1e-8, atol=1e-8)
         labelled = CLASSIFIER(**KEPT).fit(rows, da.from_array(words, chunks=200))
     assert labelled.classes_.tolist() == ["no", "yes"]
-    assert np.allclose(labelled.predict_proba(X), CLASSIFIER(**KEPT).fit(X, words).predict_proba(X), atol=1e-6)
+    assert np.allclose(
+        labelled.predict_proba(X), CLASSIFIER(**KEPT).fit(X, words).predict_proba(X), atol=1e-6
+    )

@@ -17,7 +17,11 @@ from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.regression import predict_f_cov
 
 NOISE = 0.07
-METHODS = list(pd.read_csv(Path(__file__).parents[1] / "docs/methods.csv", keep_default_na=False).itertuples(index=False))
+METHODS = list(
+    pd.read_csv(Path(__file__).parents[1] / "docs/methods.csv", keep_default_na=False).itertuples(
+        index=False
+    )
+)
 
 
 class Problem:
@@ -32,37 +36,74 @@ class Problem:
         self.X_test = rng.uniform(-0.5, 3.5, size=(6, 2))
         self.y = np.sin(2 * self.X[:, 0]) + self.X[:, 1] / 2 + 0.3 * rng.normal(size=16)
         self.labels = np.where(self.y > np.median(self.y) + 0.4 * rng.normal(size=16), 1.0, -1.0)
-        self.blocks = {"single": np.arange(16), "several": np.arange(16) // 4, "all": np.zeros(16, dtype=int)}
-        self.features = {"points": InducingPoints(self.Z), "transform": GaussianBlur(self.Z, np.array([0.3, 0.4])), "data": InducingPoints(self.X)}
+        self.blocks = {
+            "single": np.arange(16),
+            "several": np.arange(16) // 4,
+            "all": np.zeros(16, dtype=int),
+        }
+        self.features = {
+            "points": InducingPoints(self.Z),
+            "transform": GaussianBlur(self.Z, np.array([0.3, 0.4])),
+            "data": InducingPoints(self.X),
+        }
 
     def covariances(self, name):
         """From the definition of the features: an average is a sum over a grid of points."""
         kernel, t, sums = self.kernel, self.features[name].Z, np.eye(len(self.features[name]))
         if name == "transform":
             steps, weights = np.polynomial.hermite_e.hermegauss(16)
-            grid = np.stack(np.meshgrid(0.3 * steps, 0.4 * steps, indexing="ij"), axis=-1).reshape(-1, 2)
+            grid = np.stack(np.meshgrid(0.3 * steps, 0.4 * steps, indexing="ij"), axis=-1).reshape(
+                -1, 2
+            )
             t = (self.Z[:, None] + grid).reshape(-1, 2)
             sums = np.kron(np.eye(5), np.outer(weights, weights).ravel() / weights.sum() ** 2)
-        return limits.Covariances(sums @ kernel(t) @ sums.T, sums @ kernel(t, self.X), kernel(self.X), sums @ kernel(t, self.X_test), kernel(self.X, self.X_test), kernel(self.X_test))
+        return limits.Covariances(
+            sums @ kernel(t) @ sums.T,
+            sums @ kernel(t, self.X),
+            kernel(self.X),
+            sums @ kernel(t, self.X_test),
+            kernel(self.X, self.X_test),
+            kernel(self.X_test),
+        )
 
     def power_ep(self, method):
-        """Mean and covariance of f at the test inputs, and log Z, at the coordinates of the method."""
+        """Mean and covariance of f at the test inputs, and log Z, at the coordinates of the
+        method.
+        """
         features, kernel = self.features[method.features], self.kernel
         Kuu, Kuf, kff = features.Kuu(kernel), features.Kuf(kernel, self.X), kernel.diag(self.X)
-        likelihood, y = (Probit(), self.labels) if method.task == "classification" else (Gaussian(NOISE), self.y)
+        likelihood, y = (
+            (Probit(), self.labels)
+            if method.task == "classification"
+            else (Gaussian(NOISE), self.y)
+        )
 
         def by_rows(rows):
             return Kuf[:, rows].copy(), kff[rows], None
 
         def by_blocks(chunk):
-            return Kuf[:, chunk.rows].copy(), [np.stack([kernel(self.X[block]) for block in group]) for group in chunk.members], None
+            return (
+                Kuf[:, chunk.rows].copy(),
+                [np.stack([kernel(self.X[block]) for block in group]) for group in chunk.members],
+                None,
+            )
 
         if method.blocks == "single":
             fit = infer(Kuu, by_rows, likelihood, y, method.power, tol=1e-11)
         else:
             labels = Partition(self.blocks[method.blocks])
-            fit = infer(Kuu, by_blocks, likelihood, y, labels.powers(method.power), kind=partial(BlockShard, labels), tol=1e-11)
-        return *predict_f_cov(fit.posteriors[0], features.Kuf(kernel, self.X_test), kernel(self.X_test)), fit.log_evidence
+            fit = infer(
+                Kuu,
+                by_blocks,
+                likelihood,
+                y,
+                labels.powers(method.power),
+                kind=partial(BlockShard, labels),
+                tol=1e-11,
+            )
+        return *predict_f_cov(
+            fit.posteriors[0], features.Kuf(kernel, self.X_test), kernel(self.X_test)
+        ), fit.log_evidence
 
     def nearest_blocks(self):
         """The block of each test input."""
@@ -75,12 +116,23 @@ def gaussian(f, y):
 
 
 def changed(ff="ff", fs="fs", ss="ss"):
-    """Regression under a changed prior: covariances of data and of test values by name, Q or the true ones, or right within blocks."""
+    """Regression under a changed prior: covariances of data and of test values by name, Q or the
+    true ones, or right within blocks.
+    """
 
     def method(p, K):
-        parts = {"Qff": K.Q("f", "f"), "Qfs": K.Q("f", "s"), "Qss": K.Q("s", "s"), "ff": K.ff, "fs": K.fs, "ss": K.ss}
+        parts = {
+            "Qff": K.Q("f", "f"),
+            "Qfs": K.Q("f", "s"),
+            "Qss": K.Q("s", "s"),
+            "ff": K.ff,
+            "fs": K.fs,
+            "ss": K.ss,
+        }
         parts |= {name: K.within(labels) for name, labels in p.blocks.items()}
-        parts["pic"] = np.where(p.blocks["several"][:, None] == p.nearest_blocks(), K.fs, parts["Qfs"])
+        parts["pic"] = np.where(
+            p.blocks["several"][:, None] == p.nearest_blocks(), K.fs, parts["Qfs"]
+        )
         return limits.conditioned(parts[ff], parts[fs], parts[ss], p.y, NOISE)
 
     return method
@@ -138,18 +190,35 @@ REFERENCES = {
 def test_every_method_has_a_definition_and_coordinates():
     assert [method.name for method in METHODS] == list(REFERENCES)
     for method in METHODS:
-        assert method.task in ("regression", "classification") and method.features in ("points", "transform", "data")
-        assert method.blocks in ("single", "several", "all") and 0.0 <= method.power <= 1.0 and method.source
+        assert method.task in ("regression", "classification") and method.features in (
+            "points",
+            "transform",
+            "data",
+        )
+        assert (
+            method.blocks in ("single", "several", "all")
+            and 0.0 <= method.power <= 1.0
+            and method.source
+        )
         assert set(method.same.split(", ")) <= {"posterior", "prediction", "evidence"}
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_a_method_is_what_its_row_says(method):
     problem = Problem(0)
-    u = "transform" if method.name.startswith("inter-domain") else "data" if method.name in ("exact GP", "EP", "KL method") else "points"
+    u = (
+        "transform"
+        if method.name.startswith("inter-domain")
+        else "data"
+        if method.name in ("exact GP", "EP", "KL method")
+        else "points"
+    )
     mean, cov, log_evidence = problem.power_ep(method)
     own = REFERENCES[method.name](problem, problem.covariances(u))
-    accuracy = 1e-5 if method.name in ("SVGP", "KL method") or "variational" in method.name else 1e-8  # of a numerical search
+    # of a numerical search
+    accuracy = (
+        1e-5 if method.name in ("SVGP", "KL method") or "variational" in method.name else 1e-8
+    )
     if "evidence" in method.same:
         np.testing.assert_allclose(log_evidence, own.log_evidence, rtol=1e-9, atol=1e-8)
     else:

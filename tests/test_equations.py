@@ -1,4 +1,6 @@
-"""The map of the paper: nothing of the paper is missing, and nothing that it points at is missing here."""
+"""The map of the paper: nothing of the paper is missing, and nothing that it points at is
+missing here.
+"""
 
 import importlib
 import os
@@ -57,15 +59,26 @@ def listed(*starts):
 def test_an_entry_leads_somewhere(key):
     entry = BY_KEY[key]
     assert entry["says"] and entry["derivations"], f"no notebook has the tag <!-- paper: {key} -->"
-    pages = {notebook: (ROOT / "nbs" / f"{notebook}.ipynb").read_text(encoding="utf-8") for notebook, _ in entry["derivations"]}
+    pages = {
+        notebook: (ROOT / "nbs" / f"{notebook}.ipynb").read_text(encoding="utf-8")
+        for notebook, _ in entry["derivations"]
+    }
     if entry["function"] != "-":
-        module, names = re.fullmatch(r"((?:[a-z]+\.(?=[a-z]+\.))?[a-z]+)\.(.+)", entry["function"]).groups()
+        module, names = re.fullmatch(
+            r"((?:[a-z]+\.(?=[a-z]+\.))?[a-z]+)\.(.+)", entry["function"]
+        ).groups()
         study = module.startswith("studies")
         attrgetter(names)(importlib.import_module(module if study else f"sparse_pep.{module}"))
-        named = r"import .*\bfigures\b" if study else rf"\b{names.rpartition('.')[2]}\b"  # a page draws the figures of its study
-        assert "about/errata" in pages or any(re.search(named, text) for text in pages.values()), f"no page of {key} names {entry['function']}"
+        # a page draws the figures of its study
+        named = r"import .*\bfigures\b" if study else rf"\b{names.rpartition('.')[2]}\b"
+        assert "about/errata" in pages or any(re.search(named, text) for text in pages.values()), (
+            f"no page of {key} names {entry['function']}"
+        )
     assert not key.startswith("fig:") or any("#| fig-alt" in text for text in pages.values())
-    assert all(word in pages[page] for page, _, word in (one.partition("=") for one in entry["pages"].split(";") if one))
+    assert all(
+        word in pages[page]
+        for page, _, word in (one.partition("=") for one in entry["pages"].split(";") if one)
+    )
     if entry["test"] != "-":
         path, name = entry["test"].split("::")
         assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8")
@@ -84,19 +97,32 @@ OTHERS = ("fig:", "tab:", "rem:", "remark:", "pep:", "extension:", "summary:", "
 
 def test_every_display_label_remark_figure_table_and_step_of_the_paper_is_listed(paper):
     displays = environments(without_lists(paper)[0], "align")
-    assert displays == [entry["labels"].split() for entry in ENTRIES if not entry["key"].startswith(OTHERS)]
+    assert displays == [
+        entry["labels"].split() for entry in ENTRIES if not entry["key"].startswith(OTHERS)
+    ]
     ours = {label for labels in listed("") for label in labels}
-    theirs = {label for label in re.findall(r"\\label\{([^}]*)\}", paper) if not re.match("(sec|subsec|app):", label)}
+    theirs = {
+        label
+        for label in re.findall(r"\\label\{([^}]*)\}", paper)
+        if not re.match("(sec|subsec|app):", label)
+    }
     assert ours == theirs
-    for kind, starts in (("figure", ["fig:"]), ("table", ["tab:"]), ("remark", ["rem:", "remark:"])):
+    for kind, starts in (
+        ("figure", ["fig:"]),
+        ("table", ["tab:"]),
+        ("remark", ["rem:", "remark:"]),
+    ):
         assert environments(paper, kind) == listed(*starts)
         numbers = [entry["number"] for entry in ENTRIES if entry["key"].startswith(tuple(starts))]
-        assert numbers == [f"{kind} {number}" for number in range(1, len(numbers) + 1)]  # as LaTeX counts
+        # as LaTeX counts
+        assert numbers == [f"{kind} {number}" for number in range(1, len(numbers) + 1)]
     assert without_lists(paper)[1] == len(listed("pep:", "extension:", "summary:"))
 
 
 def test_the_page_evaluates_every_erratum():
-    headings = " ".join(heading for heading, _ in headings_and_tags(ROOT / "nbs" / "about/errata.ipynb"))
+    headings = " ".join(
+        heading for heading, _ in headings_and_tags(ROOT / "nbs" / "about/errata.ipynb")
+    )
     named = {number for entry in ENTRIES for number in entry["errata"].split()}
     assert named == ERRATA
     assert set(re.findall(r"E\d\d", headings)) == ERRATA
@@ -104,32 +130,62 @@ def test_the_page_evaluates_every_erratum():
 
 def test_the_table_has_a_line_for_each_entry():
     lines = as_table(ENTRIES, ROOT / "nbs").splitlines()
-    assert len(lines) == len(ENTRIES) + 2 and all(line.count("|") == 7 and line.split("|")[2].strip() for line in lines[2:])
+    assert len(lines) == len(ENTRIES) + 2 and all(
+        line.count("|") == 7 and line.split("|")[2].strip() for line in lines[2:]
+    )
     cavity = next(line for line in lines if "19)" in line)
     assert re.search(r"\[\(5\.\d+\)\]\(/05_sites\.ipynb#eq-cavity\)", cavity), cavity
 
 
 def test_numbers_are_those_of_the_paper(paper):
-    """LaTeX numbers every line of an `align` that does not end in \\nonumber; each number stands at one entry."""
+    """LaTeX numbers every line of an `align` that does not end in \\nonumber; each number stands
+    at one entry.
+    """
     count, found = 0, {}
     for star, body in re.findall(r"\\begin\{align(\*?)\}(.*?)\\end\{align\*?\}", paper, re.DOTALL):
-        lines = re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", body, flags=re.DOTALL).strip().removesuffix("\\\\").split("\\\\")
+        lines = (
+            re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", body, flags=re.DOTALL)
+            .strip()
+            .removesuffix("\\\\")
+            .split("\\\\")
+        )
         numbered = sum("\\nonumber" not in line for line in lines) * (not star)
-        found |= dict.fromkeys(re.findall(r"\\label\{([^}]*)\}", body), str(count + 1) + f"–{count + numbered}" * (numbered > 1))
+        found |= dict.fromkeys(
+            re.findall(r"\\label\{([^}]*)\}", body),
+            str(count + 1) + f"–{count + numbered}" * (numbered > 1),
+        )
         count += numbered
-    ranges = [[int(end) for end in entry["number"].split("–")] for entry in ENTRIES if entry["number"][:1].isdigit()]
-    assert sorted(number for ends in ranges for number in range(ends[0], ends[-1] + 1)) == list(range(1, count + 1))
-    assert not [entry for entry in ENTRIES for label in entry["labels"].split() if label in found and found[label] != entry["number"]]
+    ranges = [
+        [int(end) for end in entry["number"].split("–")]
+        for entry in ENTRIES
+        if entry["number"][:1].isdigit()
+    ]
+    assert sorted(number for ends in ranges for number in range(ends[0], ends[-1] + 1)) == list(
+        range(1, count + 1)
+    )
+    assert not [
+        entry
+        for entry in ENTRIES
+        for label in entry["labels"].split()
+        if label in found and found[label] != entry["number"]
+    ]
 
 
 def test_docstrings_cite_the_numbers_of_the_map():
     """`Equation 5.17 of the site, 64 of the paper`, in the docstring of what computes it."""
     ours, cited = equations(ROOT / "nbs"), 0
-    theirs = {(ours[label][1], entry["number"]) for entry in ENTRIES for label in entry["labels_here"]}
+    theirs = {
+        (ours[label][1], entry["number"]) for entry in ENTRIES for label in entry["labels_here"]
+    }
     for path in (ROOT / "sparse_pep").rglob("*.py"):
-        for number, paper in re.findall(r"Equation\s+([\d.a-z]*\d)\s+of\s+the\s+site(?:,\s+([\d–]+)\s+of\s+the\s+paper)?", path.read_text(encoding="utf-8")):
+        for number, paper in re.findall(
+            r"Equation\s+([\d.a-z]*\d)\s+of\s+the\s+site(?:,\s+([\d–]+)\s+of\s+the\s+paper)?",
+            path.read_text(encoding="utf-8"),
+        ):
             pages = {page for page, one in ours.values() if one == number}
-            assert pages & set(re.findall(r"%% (?:\.\./)+nbs/(\S+ipynb)", path.read_text(encoding="utf-8"))), (path.name, number, "is on no page of this module")
+            assert pages & set(
+                re.findall(r"%% (?:\.\./)+nbs/(\S+ipynb)", path.read_text(encoding="utf-8"))
+            ), (path.name, number, "is on no page of this module")
             assert not paper or (number, paper) in theirs, (path.name, number, paper)
             cited += 1
     assert cited > 5

@@ -1,4 +1,6 @@
-"""The estimators: scikit-learn's own checks, model files, odd input, and what they say of themselves."""
+"""The estimators: scikit-learn's own checks, model files, odd input, and what they say of
+themselves.
+"""
 
 import inspect
 import os
@@ -27,7 +29,14 @@ from sparse_pep.estimators.arguments import likelihood_named
 from sparse_pep.estimators.classifier import classifier_likelihood
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
-from sparse_pep.likelihoods import LIKELIHOODS, Gaussian, Logit, NegativeBinomial, NoisyProbit, Probit
+from sparse_pep.likelihoods import (
+    LIKELIHOODS,
+    Gaussian,
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Probit,
+)
 from sparse_pep.model import model_evidence, to_vector
 from sparse_pep.multiclass import Softmax
 from sparse_pep.observations import Difference, Slope, Value
@@ -64,7 +73,9 @@ def quick(kind=SparsePEPRegressor, targets=y, steps=2, **arguments):
     """A model after a few steps of training."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return kind(**({"n_inducing": 5, "training": LBFGS(max_iter=steps), "random_state": 0} | arguments)).fit(X, targets)
+        return kind(
+            **({"n_inducing": 5, "training": LBFGS(max_iter=steps), "random_state": 0} | arguments)
+        ).fit(X, targets)
 
 
 def vector_of(model):
@@ -76,9 +87,15 @@ def vector_of(model):
 @parametrize_with_checks(
     [
         SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=5), random_state=0),
-        SparsePEPRegressor(training=Adam(batch_size=15, n_epochs=4), n_inducing=5, random_state=0, standardize=True),
-        SparsePEPClassifier(n_inducing=5, training=LBFGS(max_iter=1), random_state=0, standardize=True),
-        SparsePEPClassifier(likelihood="noisy_probit", n_inducing=5, training=LBFGS(max_iter=1), random_state=0),
+        SparsePEPRegressor(
+            training=Adam(batch_size=15, n_epochs=4), n_inducing=5, random_state=0, standardize=True
+        ),
+        SparsePEPClassifier(
+            n_inducing=5, training=LBFGS(max_iter=1), random_state=0, standardize=True
+        ),
+        SparsePEPClassifier(
+            likelihood="noisy_probit", n_inducing=5, training=LBFGS(max_iter=1), random_state=0
+        ),
         SparsePEP(likelihood="student_t", n_inducing=5, training=LBFGS(max_iter=1), random_state=0),
     ]
 )
@@ -89,7 +106,10 @@ def test_scikit_learn(estimator, check):
 def test_constructors_show_what_they_take():
     for kind in (SparsePEPRegressor, SparsePEP, SparsePEPClassifier):
         names = list(inspect.signature(kind).parameters)
-        assert all(parameter.kind is parameter.KEYWORD_ONLY for parameter in inspect.signature(kind).parameters.values())
+        assert all(
+            parameter.kind is parameter.KEYWORD_ONLY
+            for parameter in inspect.signature(kind).parameters.values()
+        )
         assert sorted(names) == sorted(kind().get_params()) and "standardize" in names
         assert [name for name in names if f"\n{name} :" not in kind.__doc__] == []
         assert "{parameters}" not in kind.__doc__ and "{attributes}" not in kind.__doc__
@@ -97,13 +117,15 @@ def test_constructors_show_what_they_take():
 
 WITHOUT_DEVELOPMENT = """
 import sys
-for name in "nbdev execnb fastcore IPython ipykernel jupyter jupyter_core nbformat nbconvert pytest hypothesis mpmath".split():
+TOOLS = "nbdev execnb fastcore IPython ipykernel jupyter jupyter_core nbformat nbconvert pytest "
+for name in (TOOLS + "hypothesis mpmath").split():
     sys.modules[name] = None  # importing it now fails
 import sparse_pep, importlib, pkgutil
 for module in pkgutil.iter_modules(sparse_pep.__path__):
     if module.name != "_modidx":
         importlib.import_module("sparse_pep." + module.name)
-model = sparse_pep.SparsePEPRegressor(training=None, n_inducing=2).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
+model = sparse_pep.SparsePEPRegressor(training=None, n_inducing=2)
+model.fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
 assert model.predict([[0.5]]).shape == (1,)
 """
 
@@ -112,7 +134,8 @@ def test_the_package_needs_no_development_tools():
     subprocess.run([sys.executable, "-c", WITHOUT_DEVELOPMENT], check=True)
 
 
-# ---- files ----------------------------------------------------------------------------------------------------------
+# ---- files
+# --------------------------------------------------------------------------------------------------
 
 LABELS = {
     "integers": np.array([3, 7, 9]),
@@ -122,14 +145,25 @@ LABELS = {
     "floats": np.array([-1.0, 1.0, 5.0]),
 }
 NAMED = pd.DataFrame(X, columns=["width", "height"])
-MIXED = NAMED.assign(width=NAMED["width"].where(X[:, 0] > -2.0), colour=pd.Categorical(np.array(["red", "blue", "grey"])[THIRD]))
+MIXED = NAMED.assign(
+    width=NAMED["width"].where(X[:, 0] > -2.0),
+    colour=pd.Categorical(np.array(["red", "blue", "grey"])[THIRD]),
+)
 SAVED = {
     "trained": lambda: quick(steps=30, n_inducing=8, standardize=True),
     "powers of rows": lambda: fixed_model(power=np.linspace(0, 1, 40)),
-    "a composite kernel": lambda: fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0, active_dims=(1,))),
-    "points too close": lambda: fixed_model(features=InducingPoints(X[:1] + 1e-4 * RNG.normal(size=(9, 2)))),
-    "points that coincide": lambda: fixed_model(features=InducingPoints(X[[0, 1, 0]]), jitter=0.0).set_params(jitter=0.1),
-    "several features": lambda: fixed_model(features=[InducingPoints(X[:4]), GaussianBlur(X[4:8], 0.3), Derivative(X[8:10], [0, 1])]),
+    "a composite kernel": lambda: fixed_model(
+        kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0, active_dims=(1,))
+    ),
+    "points too close": lambda: fixed_model(
+        features=InducingPoints(X[:1] + 1e-4 * RNG.normal(size=(9, 2)))
+    ),
+    "points that coincide": lambda: fixed_model(
+        features=InducingPoints(X[[0, 1, 0]]), jitter=0.0
+    ).set_params(jitter=0.1),
+    "several features": lambda: fixed_model(
+        features=[InducingPoints(X[:4]), GaussianBlur(X[4:8], 0.3), Derivative(X[8:10], [0, 1])]
+    ),
     "the tight form": lambda: fixed_model(tight=True, power=0.0),
     "outputs": lambda: fixed_model(np.column_stack([y, X[:, 0]]), mean="linear", standardize=True),
     "weak priors": lambda: quick(priors="weak", fixed=["features.Z"]),
@@ -140,18 +174,29 @@ SAVED = {
     "classes in blocks": lambda: quick(SparsePEPClassifier, SIDE, blocks=BLOCKS),
     "neighbours": lambda: quick(local=5),
     "blocks nearby": lambda: quick(local="blocks", blocks=np.array(list("abcdefgh"))[BLOCKS]),
-    "named columns": lambda: SparsePEPRegressor(**KEPT).fit(NAMED, pd.Series(y, index=np.arange(40) + 100)),
+    "named columns": lambda: SparsePEPRegressor(**KEPT).fit(
+        NAMED, pd.Series(y, index=np.arange(40) + 100)
+    ),
     "a mixed table": lambda: SparsePEPRegressor(n_inducing=5, training=None).fit(MIXED, y),
     "a source": lambda: SparsePEPRegressor(**KEPT).fit(ArraySource(X, y, piece_rows=12)),
     "later data": lambda: fixed_model().partial_fit(X[:9], y[:9]),
-    "observations": lambda: SparsePEPRegressor(**KEPT, monotone={0: 1}).fit([Value(X, y), Difference(X, X[::-1], y - y[::-1]), Slope(X, 1, y, noise_variance=0.1)]),
+    "observations": lambda: SparsePEPRegressor(**KEPT, monotone={0: 1}).fit(
+        [Value(X, y), Difference(X, X[::-1], y - y[::-1]), Slope(X, 1, y, noise_variance=0.1)]
+    ),
     "counts": counts,
-    "trained counts": lambda: quick(SparsePEP, COUNTS, likelihood="negative_binomial", mean="linear"),
-    "two parameters": lambda: quick(SparsePEP, likelihood="heteroscedastic_gaussian", standardize=True),
+    "trained counts": lambda: quick(
+        SparsePEP, COUNTS, likelihood="negative_binomial", mean="linear"
+    ),
+    "two parameters": lambda: quick(
+        SparsePEP, likelihood="heteroscedastic_gaussian", standardize=True
+    ),
     "a softmax": lambda: quick(SparsePEPClassifier, THIRD, mean="constant"),
     "a noisy probit": lambda: quick(SparsePEPClassifier, SIDE, likelihood="noisy_probit"),
-    **{f"labels, {name}": partial(lambda kinds: classifier(kinds[SIDE]), kinds) for name, kinds in LABELS.items()},
-}  # fmt: skip
+    **{
+        f"labels, {name}": partial(lambda kinds: classifier(kinds[SIDE]), kinds)
+        for name, kinds in LABELS.items()
+    },
+}
 EXTRA = {"unit": "m", "columns": ["a", "b"], "X_mean": np.array([1.5, -2.0])}
 ELSEWHERE = """
 import numpy as np, sparse_pep
@@ -165,7 +210,9 @@ for k in range({}):
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """The models of the table, each with its file, beside which are the predictions of another process."""
+    """The models of the table, each with its file, beside which are the predictions of another
+    process.
+    """
     folder, models = tmp_path_factory.mktemp("models"), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -175,16 +222,27 @@ def saved(tmp_path_factory):
     assert len(list(folder.iterdir())) == len(SAVED)  # and no file aside
     np.save(folder / "X.npy", X_TEST)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
-    subprocess.run([sys.executable, "-c", ELSEWHERE.format(len(SAVED))], check=True, cwd=folder, env=environment)
+    subprocess.run(
+        [sys.executable, "-c", ELSEWHERE.format(len(SAVED))],
+        check=True,
+        cwd=folder,
+        env=environment,
+    )
     return models
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("name", SAVED)
 def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
-    """So do what is saved again and a pickle, and everything else that was fitted comes back with it."""
+    """So do what is saved again and a pickle, and everything else that was fitted comes back
+    with it.
+    """
     (model, path), same = saved[name], np.testing.assert_equal
-    back, copy, tests = load(path), pickle.loads(pickle.dumps(model)), np.resize(X_TEST, (7, len(model.x_mean_)))
+    back, copy, tests = (
+        load(path),
+        pickle.loads(pickle.dumps(model)),
+        np.resize(X_TEST, (7, len(model.x_mean_))),
+    )
     back.save(tmp_path / "again.npz")
     for other in (back, copy, load(tmp_path / "again.npz")):
         assert type(other) is type(model)
@@ -199,12 +257,39 @@ def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
         same(found["text"], np.array(model.predict(tests)).astype(str))
     same(back.parameters(), model.parameters())
     for attribute, value in vars(model).items():
-        if attribute.endswith("_") and attribute not in ("_fit_", "kernel_", "features_", "mean_", "priors_", "diagnostics_"):
-            same((getattr(back, attribute), np.asarray(getattr(back, attribute)).dtype), (value, np.asarray(value).dtype))
-    same(back.diagnostics_, {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"})
+        if attribute.endswith("_") and attribute not in (
+            "_fit_",
+            "kernel_",
+            "features_",
+            "mean_",
+            "priors_",
+            "diagnostics_",
+        ):
+            same(
+                (getattr(back, attribute), np.asarray(getattr(back, attribute)).dtype),
+                (value, np.asarray(value).dtype),
+            )
+    same(
+        back.diagnostics_,
+        {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"},
+    )
     same(back.extra_, EXTRA)
-    apart = ["kernel", "features", "random_state", "noise_variance", "likelihood", "mean", "priors", "training", "power", "blocks"]
-    own, other = ({key: value for key, value in one.get_params(deep=False).items() if key not in apart} for one in (back, model))
+    apart = [
+        "kernel",
+        "features",
+        "random_state",
+        "noise_variance",
+        "likelihood",
+        "mean",
+        "priors",
+        "training",
+        "power",
+        "blocks",
+    ]
+    own, other = (
+        {key: value for key, value in one.get_params(deep=False).items() if key not in apart}
+        for one in (back, model)
+    )
     same(own, other | {"fixed": tuple(model.fixed)})
     assert repr(back.training) == repr(model.training) and repr(back.priors_) == repr(model.priors_)
     assert {row for row in back.summary_rows() if row[0] != "advice"} <= set(model.summary_rows())
@@ -213,10 +298,15 @@ def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
     assert hasattr(copy, "_data") == (name != "a source")
     if name != "a source":
         same(copy.leave_one_out(), model.leave_one_out())
-        assert copy.log_marginal_likelihood(vector_of(model)) == model.log_marginal_likelihood(vector_of(model))
+        assert copy.log_marginal_likelihood(vector_of(model)) == model.log_marginal_likelihood(
+            vector_of(model)
+        )
     if isinstance(model.training, LBFGS):
         trace = model.diagnostics_["log_evidence_trace"]
-        assert model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2) and trace[-1] > trace[0]
+        assert (
+            model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2)
+            and trace[-1] > trace[0]
+        )
     if name in ("neighbours", "blocks nearby"):
         assert model.diagnostics_["local"][:3] != "off"
 
@@ -243,36 +333,72 @@ def test_labels_that_cannot_be_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# ---- data -----------------------------------------------------------------------------------------------------------
+# ---- data
+# --------------------------------------------------------------------------------------------------
 
 
-ONE_ROW = [{}, {"n_inducing": "auto"}, {"power": "held_out"}, {"blocks": 1}, {"local": "auto"}, {"tight": True}, {"training": Adam(n_epochs=2)}]
+ONE_ROW = [
+    {},
+    {"n_inducing": "auto"},
+    {"power": "held_out"},
+    {"blocks": 1},
+    {"local": "auto"},
+    {"tight": True},
+    {"training": Adam(n_epochs=2)},
+]
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
-@pytest.mark.parametrize("options", [*ONE_ROW, {"training": None}, {"standardize": False}, {"priors": "weak"}, {"mean": "linear"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [*ONE_ROW, {"training": None}, {"standardize": False}, {"priors": "weak"}, {"mean": "linear"}],
+    ids=str,
+)
 def test_one_row_is_data_too(options):
     """With the mean and variance 1 of the kernel and of the noise, as of any constant target."""
-    given = [(X[:1], y[:1]), (X[:2], y[:2], [1.0, 0.0]), (ArraySource(X[:1], y[:1]),)][: 2 if "blocks" in options else 3]
+    given = [(X[:1], y[:1]), (X[:2], y[:2], [1.0, 0.0]), (ArraySource(X[:1], y[:1]),)][
+        : 2 if "blocks" in options else 3
+    ]
     for rows in given:
         model = SparsePEPRegressor(random_state=0, **options).fit(*rows)
         mean, std = model.predict([X[0], X[0] + 1e9], return_std=True)
-        assert model.n_samples_seen_ == 1 and "yes" in model.summary() and np.allclose(std, np.sqrt([1.5, 2.0]))
-        assert np.allclose(mean, y[0]) and np.isclose(model.leave_one_out()[0], -0.5 * np.log(4.0 * np.pi))
+        assert (
+            model.n_samples_seen_ == 1
+            and "yes" in model.summary()
+            and np.allclose(std, np.sqrt([1.5, 2.0]))
+        )
+        assert np.allclose(mean, y[0]) and np.isclose(
+            model.leave_one_out()[0], -0.5 * np.log(4.0 * np.pi)
+        )
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
-@pytest.mark.parametrize("name", ["poisson", "student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta", "ordinal"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "poisson",
+        "student_t",
+        "heteroscedastic_gaussian",
+        "tobit",
+        "gamma",
+        "weibull",
+        "beta",
+        "ordinal",
+    ],
+)
 def test_one_row_and_rows_that_are_equal_are_fitted_with_any_likelihood(name):
     value = 0.25 if name == "beta" else 2.0
     for rows, targets in ((X[:1], [value]), (np.ones((8, 2)), [value, value / 2] * 4)):
         model = SparsePEP(likelihood=name, random_state=0).fit(rows, targets)
-        assert np.ptp(model.predict(rows)) == 0.0 and np.all(np.isfinite([*model.predict(X, return_std=True)]))
+        assert np.ptp(model.predict(rows)) == 0.0 and np.all(
+            np.isfinite([*model.predict(X, return_std=True)])
+        )
 
 
 def test_a_fit_that_fails_leaves_the_fit_before_it(monkeypatch):
     model = fixed_model(standardize=True)
-    before, wider = vars(model).copy(), np.column_stack([X, X])  # fails late, when the lengthscales are seen not to fit
+    # fails late, when the lengthscales are seen not to fit
+    before, wider = vars(model).copy(), np.column_stack([X, X])
     for inputs in (np.where(X == X[5, 1], np.nan, X), wider):
         with pytest.raises(ValueError):
             model.fit(inputs, 100 * y)
@@ -300,20 +426,34 @@ def test_fewer_data_than_inducing_points_warns_and_reduces(recwarn):
 @unfinished
 def test_extreme_units_are_harmless_or_named(factor):
     options = {"n_inducing": 5, "training": LBFGS(max_iter=3, tol=10.0), "random_state": 0}
-    plain, scaled = (SparsePEPRegressor(**options, standardize=True).fit(unit * X, unit * y) for unit in (1.0, factor))
-    np.testing.assert_allclose(scaled.predict(factor * X_TEST) / factor, plain.predict(X_TEST), rtol=1e-6)
+    plain, scaled = (
+        SparsePEPRegressor(**options, standardize=True).fit(unit * X, unit * y)
+        for unit in (1.0, factor)
+    )
+    np.testing.assert_allclose(
+        scaled.predict(factor * X_TEST) / factor, plain.predict(X_TEST), rtol=1e-6
+    )
     for inputs, targets, words in ((factor * X, y, "column 0 of `X`"), (X, factor * y, "`y`")):
         with pytest.raises(ValueError, match=f"{words} spreads over .*give `standardize=True`"):
             SparsePEPRegressor(**options, standardize=False).fit(inputs, targets)
 
 
-CONSTANT = [{}, {"standardize": False}, {"power": "held_out"}, {"training": "adam"}, {"mean": "linear"}, {"blocks": 5}]
+CONSTANT = [
+    {},
+    {"standardize": False},
+    {"power": "held_out"},
+    {"training": "adam"},
+    {"mean": "linear"},
+    {"blocks": 5},
+]
 
 
 @pytest.mark.parametrize("arguments", CONSTANT, ids=str)
 def test_a_constant_is_predicted_everywhere(arguments):
     with pytest.warns(UserWarning, match=r"`y` has one value only \(5.1 in all 40 rows\)"):
-        model = SparsePEPRegressor(**{"n_inducing": 5, "random_state": 0} | arguments).fit(X, np.full(40, 5.1))
+        model = SparsePEPRegressor(**{"n_inducing": 5, "random_state": 0} | arguments).fit(
+            X, np.full(40, 5.1)
+        )
     assert np.allclose(model.predict([*X_TEST, [900.0, 0.0]]), 5.1, rtol=1e-14) and model.converged_
     assert model.diagnostics_["message"] == "nothing was trained" and model.summary()
 
@@ -331,8 +471,14 @@ def test_constants_that_are_modelled_as_given():
 @unfinished
 @pytest.mark.filterwarnings("ignore:`y` has one value only")
 def test_folds_without_an_event_are_scored():
-    model = SparsePEP(likelihood="poisson", n_inducing=5, training=LBFGS(max_iter=5, tol=1.0), random_state=0)
-    assert np.all(np.isfinite(cross_val_score(model, X, np.repeat([0, 1], [35, 5]), cv=KFold(5), error_score="raise")))
+    model = SparsePEP(
+        likelihood="poisson", n_inducing=5, training=LBFGS(max_iter=5, tol=1.0), random_state=0
+    )
+    assert np.all(
+        np.isfinite(
+            cross_val_score(model, X, np.repeat([0, 1], [35, 5]), cv=KFold(5), error_score="raise")
+        )
+    )
     assert np.all(model.fit(X, np.zeros(40)).predict(X) < 0.6)
 
 
@@ -353,10 +499,18 @@ def test_standardised_data_are_those_of_a_scaler(case):
     given, own, test = ADAM | {"training": optimiser}, UNITS * X + SHIFT, UNITS * X_TEST + SHIFT
     model = kind(**given, standardize=True).fit(own, targets)
     mean, scale = (targets.mean(), targets.std()) if kind is SparsePEPRegressor else (0.0, 1.0)
-    for name, expected in {"x_mean_": own.mean(axis=0), "x_scale_": own.std(axis=0), "y_mean_": mean, "y_scale_": scale}.items():
+    for name, expected in {
+        "x_mean_": own.mean(axis=0),
+        "x_scale_": own.std(axis=0),
+        "y_mean_": mean,
+        "y_scale_": scale,
+    }.items():
         np.testing.assert_allclose(getattr(model, name), expected, rtol=1e-12)
     (mean, scale), seen = (model.y_mean_, model.y_scale_), (test - model.x_mean_) / model.x_scale_
-    inputs, inner = (own - model.x_mean_) / model.x_scale_, targets if scale == 1.0 else (targets - mean) / scale
+    inputs, inner = (
+        (own - model.x_mean_) / model.x_scale_,
+        targets if scale == 1.0 else (targets - mean) / scale,
+    )
     scaled = kind(**given, standardize=False).fit(inputs, inner)
     assert model.log_marginal_likelihood_value_ == scaled.log_marginal_likelihood_value_
     for draws in (lambda one, X: one.predict_f(X)[0], lambda one, X: one.sample_f(X, 3)):
@@ -365,9 +519,18 @@ def test_standardised_data_are_those_of_a_scaler(case):
     rounding = 1e-12 * (kind is SparsePEPRegressor)
     assert error(model.sample_y(test, 3), mean + scale * scaled.sample_y(seen, 3)) <= rounding
     assert error(model.leave_one_out(), scaled.leave_one_out() - np.log(scale)) <= rounding
-    assert error(model.predict_log_density(own, targets), scaled.predict_log_density(inputs, inner) - np.log(scale)) < 1e-11
+    assert (
+        error(
+            model.predict_log_density(own, targets),
+            scaled.predict_log_density(inputs, inner) - np.log(scale),
+        )
+        < 1e-11
+    )
     if kind is SparsePEPRegressor:
-        (_, std), (_, cov) = model.predict(test, return_std=True), model.predict(test, return_cov=True)
+        (_, std), (_, cov) = (
+            model.predict(test, return_std=True),
+            model.predict(test, return_cov=True),
+        )
         assert error(std, scale * scaled.predict(seen, return_std=True)[1]) < 1e-12
         assert error(cov, scale**2 * scaled.predict(seen, return_cov=True)[1]) < 1e-12
     model.partial_fit(own[30:], targets[30:])
@@ -377,21 +540,37 @@ def test_standardised_data_are_those_of_a_scaler(case):
 
 def test_what_takes_inputs_takes_them_in_their_own_units():
     own = np.column_stack([UNITS * X + SHIFT, np.full(40, 1e6)])
-    model = SparsePEPRegressor(n_inducing=5, training=None, standardize=True, random_state=0).fit(own, y)
-    assert model.x_scale_[2] == 1.0 and model.x_mean_[2] == 1e6 and np.all(model.features_.Z[:, 2] == 0.0)
-    np.testing.assert_allclose(model.add_inducing(own[7:8]).features_.Z[-1], (own[7] - model.x_mean_) / model.x_scale_)
-    assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0]) and np.array_equal(fixed_model().x_scale_, [1.0, 1.0])
+    model = SparsePEPRegressor(n_inducing=5, training=None, standardize=True, random_state=0).fit(
+        own, y
+    )
+    assert (
+        model.x_scale_[2] == 1.0
+        and model.x_mean_[2] == 1e6
+        and np.all(model.features_.Z[:, 2] == 0.0)
+    )
+    np.testing.assert_allclose(
+        model.add_inducing(own[7:8]).features_.Z[-1], (own[7] - model.x_mean_) / model.x_scale_
+    )
+    assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0]) and np.array_equal(
+        fixed_model().x_scale_, [1.0, 1.0]
+    )
 
 
-# ---- what models say agrees with itself -----------------------------------------------------------------------------
+# ---- what models say agrees with itself
+# -----------------------------------------------------------------------------
 
 
 def check_features_and_sites(model, shape):
-    """What is known of the inducing variables, for latent functions of this shape, and the sites."""
+    """What is known of the inducing variables, for latent functions of this shape, and the
+    sites.
+    """
     assert model.q_mean_.shape == (*shape, 6) and model.q_cov_.shape == (*shape, 6, 6)
     assert model.site_precision_.shape == model.site_shift_.shape == (*shape, 40)
     mean, var = model.predict_f(model.features_.Z)
-    assert error(mean.T, model.q_mean_) < 1e-6 and error(var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6
+    assert (
+        error(mean.T, model.q_mean_) < 1e-6
+        and error(var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6
+    )
 
 
 def test_results_agree_with_each_other():
@@ -405,10 +584,14 @@ def test_results_agree_with_each_other():
     check_features_and_sites(model, ())
     density = -0.5 * np.log(2 * np.pi * std**2) - 0.5 * ((1.0 - mean) / std) ** 2
     assert error(model.predict_log_density(X_TEST, np.ones(7)), density) < 1e-13
-    assert model.score(X, y) == pytest.approx(1 - np.mean((y - model.predict(X)) ** 2) / np.var(y), rel=1e-12)
+    assert model.score(X, y) == pytest.approx(
+        1 - np.mean((y - model.predict(X)) ** 2) / np.var(y), rel=1e-12
+    )
     assert error(model.site_shift_, model.site_precision_ * y) < 1e-15
     draws, again = (model.sample_y(X_TEST, 20_000, random_state=1) for _ in range(2))
-    assert np.array_equal(draws, again) and np.max(np.abs(draws.mean(1) - mean) / std) < 5 / np.sqrt(20_000)
+    assert np.array_equal(draws, again) and np.max(
+        np.abs(draws.mean(1) - mean) / std
+    ) < 5 / np.sqrt(20_000)
     assert np.max(np.abs(np.cov(draws) - cov)) < 6 / np.sqrt(20_000) * np.max(cov)
 
 
@@ -420,11 +603,15 @@ def test_counts_agree_with_themselves():
     np.testing.assert_array_equal(model.predict(X_TEST), mean)
     check_features_and_sites(model, ())
     grid = np.arange(2000.0)
-    density = np.array([np.exp(model.predict_log_density(x[None].repeat(2000, 0), grid)) for x in X_TEST[:2]])
+    density = np.array(
+        [np.exp(model.predict_log_density(x[None].repeat(2000, 0), grid)) for x in X_TEST[:2]]
+    )
     assert error(density.sum(1), np.ones(2)) < 1e-6 and error(density @ grid, mean[:2]) < 1e-5
     assert model.score(X, COUNTS) == np.mean(model.predict_log_density(X, COUNTS))
     draws = model.sample_y(X_TEST, 20_000, random_state=1)
-    assert np.max(np.abs(draws.mean(1) - mean) / std) < 6 / np.sqrt(20_000) and np.all(draws == np.round(draws))
+    assert np.max(np.abs(draws.mean(1) - mean) / std) < 6 / np.sqrt(20_000) and np.all(
+        draws == np.round(draws)
+    )
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -439,14 +626,20 @@ def test_what_a_classifier_says_agrees_with_itself(power, likelihood):
     proba = model.predict_proba(X_TEST)
     assert proba.shape == (7, C) and error(proba.sum(1), np.ones(7)) < 1e-9
     odds = np.log(proba)
-    assert error(model.decision_function(X_TEST), odds if several else odds[:, 1] - odds[:, 0]) < 1e-6
+    assert (
+        error(model.decision_function(X_TEST), odds if several else odds[:, 1] - odds[:, 0]) < 1e-6
+    )
     assert error(np.exp(model.predict_log_proba(X_TEST)), proba) < 1e-7
     np.testing.assert_array_equal(model.predict(X_TEST), model.classes_[proba.argmax(1)])
     assert model.score(X, labels) > 0.8
     draws = model.sample_y(X_TEST, 4000, random_state=1)
     assert np.max(np.abs(np.mean(draws[..., None] == np.arange(C), axis=1) - proba)) < 0.04
     told = model.diagnostics_
-    assert told["largest_site_change"] <= 1e-8 and told["sweeps_last"] > 0 and {"quadrature_error", "smallest_step"} <= set(told)
+    assert (
+        told["largest_site_change"] <= 1e-8
+        and told["sweeps_last"] > 0
+        and {"quadrature_error", "smallest_step"} <= set(told)
+    )
     assert (told["smallest_cavity"] == 1.0) == (power == 0.0)
 
 
@@ -477,7 +670,10 @@ def test_likelihoods_have_names():
 @pytest.mark.parametrize("standardize", [False, True])
 def test_gaussian_noise_is_the_regressor(standardize):
     given = KEPT | {"standardize": standardize}
-    ours, theirs = SparsePEP(likelihood=Gaussian(0.1), **given).fit(X, y), fixed_model(standardize=standardize)
+    ours, theirs = (
+        SparsePEP(likelihood=Gaussian(0.1), **given).fit(X, y),
+        fixed_model(standardize=standardize),
+    )
     assert ours.log_marginal_likelihood_value_ == theirs.log_marginal_likelihood_value_
     for a, b in zip(ours.predict(X_TEST, return_std=True), theirs.predict(X_TEST, return_std=True)):
         assert error(a, b) < 1e-14
@@ -487,7 +683,11 @@ def test_gaussian_noise_is_the_regressor(standardize):
 
 SLOPES = {  # model, step of the differences, tolerance
     "trained": (lambda: quick(steps=30, n_inducing=8, standardize=True), 1e-4, 1e-5),
-    "composite": (lambda: fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0)), 1e-4, 1e-5),
+    "composite": (
+        lambda: fixed_model(kernel=KERNEL + Linear(0.2) * Matern32(0.5, 1.0)),
+        1e-4,
+        1e-5,
+    ),
     "probit": (classifier, 1e-3, 1e-6),
     "softmax": (lambda: classifier(THIRD), 1e-3, 1e-6),
     "blocks": (lambda: quick(blocks=BLOCKS, power=np.linspace(0.0, 1.0, 8)), 1e-4, 1e-5),
@@ -504,9 +704,16 @@ def test_evidence_and_gradient(case):
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-10)
     assert model.log_marginal_likelihood() == model.log_marginal_likelihood_value_
     by_name = model.log_marginal_likelihood_gradient()
-    assert list(by_name) == names and error(to_vector(by_name), gradient, 1 + np.max(np.abs(gradient))) < 1e-6
+    assert (
+        list(by_name) == names
+        and error(to_vector(by_name), gradient, 1 + np.max(np.abs(gradient))) < 1e-6
+    )
     if case == "composite":
-        assert names[1:4] == ["kernel.0.log_lengthscale", "kernel.1.0.log_variance", "kernel.1.1.log_variance"]
+        assert names[1:4] == [
+            "kernel.0.log_lengthscale",
+            "kernel.1.0.log_variance",
+            "kernel.1.1.log_variance",
+        ]
         assert names[4:] == ["kernel.1.1.log_lengthscale", "log_noise_variance", "features.Z"]
     direction = RNG.normal(size=len(theta))
     direction /= np.linalg.norm(direction)
@@ -518,25 +725,50 @@ def test_evidence_and_gradient(case):
 def test_jitter_and_what_is_unexplained_are_reported():
     bare, more = fixed_model(jitter=0.0), fixed_model(jitter=1e-5)
     needed = fixed_model(jitter=0.0, features=InducingPoints(np.vstack([X[:6]] * 3)))
-    assert bare.diagnostics_["jitter"] == 0.0 < needed.diagnostics_["jitter"] <= 1e-8 < more.diagnostics_["jitter"] == 1e-5
+    assert (
+        bare.diagnostics_["jitter"]
+        == 0.0
+        < needed.diagnostics_["jitter"]
+        <= 1e-8
+        < more.diagnostics_["jitter"]
+        == 1e-5
+    )
     assert error(needed.log_marginal_likelihood_value_, bare.log_marginal_likelihood_value_) < 1e-6
-    explained = np.sum(KERNEL(X[:6], X) * np.linalg.solve(KERNEL(X[:6]), KERNEL(X[:6], X))) / (40 * 1.2)
+    explained = np.sum(KERNEL(X[:6], X) * np.linalg.solve(KERNEL(X[:6]), KERNEL(X[:6], X))) / (
+        40 * 1.2
+    )
     assert bare.diagnostics_["unexplained_share"] == pytest.approx(1.0 - explained, rel=1e-9)
 
 
 def test_bounds_hold_the_exact_evidence_between_them():
     model, K = fixed_model(power=1.0), KERNEL(X) + 0.1 * np.eye(40)
     low, high = model.log_marginal_likelihood_bounds()
-    assert low < -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 40 * np.log(2 * np.pi)) < high
-    assert low == pytest.approx(fixed_model(power=0.0, tight=True).log_marginal_likelihood_value_, rel=1e-10)
+    assert (
+        low
+        < -0.5 * (y @ np.linalg.solve(K, y) + np.linalg.slogdet(K)[1] + 40 * np.log(2 * np.pi))
+        < high
+    )
+    assert low == pytest.approx(
+        fixed_model(power=0.0, tight=True).log_marginal_likelihood_value_, rel=1e-10
+    )
     assert f"exact GP lies between   {low:.2f} and {high:.2f}" in model.summary()
-    assert np.ptp(fixed_model(features=InducingPoints(X[:38]), power=0.0).log_marginal_likelihood_bounds()) < 0.4
+    assert (
+        np.ptp(
+            fixed_model(features=InducingPoints(X[:38]), power=0.0).log_marginal_likelihood_bounds()
+        )
+        < 0.4
+    )
 
 
 @pytest.mark.parametrize("name, outputs", [("gaussian", 1), ("gaussian", 2), ("student_t", 1)])
-def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(name, outputs, monkeypatch):
+def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(
+    name, outputs, monkeypatch
+):
     rng = np.random.default_rng(4)
-    X, columns = rng.uniform(size=(60, 2)), [7.0 + np.sin(5.0 * x) for x in rng.uniform(size=(outputs, 60))]
+    X, columns = (
+        rng.uniform(size=(60, 2)),
+        [7.0 + np.sin(5.0 * x) for x in rng.uniform(size=(outputs, 60))],
+    )
     kind = SparsePEPRegressor() if name == "gaussian" else SparsePEP(likelihood=name)
     kind.set_params(n_inducing=9, training=None, standardize=True)
     model = kind.fit(X, np.stack(columns, axis=1) if outputs > 1 else columns[0])
@@ -548,25 +780,39 @@ def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(name, 
     np.testing.assert_allclose(model.predict(ArraySource(tests, piece_rows=3000)), mean, rtol=1e-10)
 
 
-# ---- training and its diagnostics -----------------------------------------------------------------------------------
+# ---- training and its diagnostics
+# -----------------------------------------------------------------------------------
 
 
 def test_without_training_every_parameter_is_kept():
     model, unset = fixed_model(), SparsePEPRegressor(training=None, n_inducing=5).fit(X, y)
-    assert (model.kernel_, model.noise_variance_, model.converged_, model.n_iter_) == (KERNEL, 0.1, True, 0)
+    assert (model.kernel_, model.noise_variance_, model.converged_, model.n_iter_) == (
+        KERNEL,
+        0.1,
+        True,
+        0,
+    )
     np.testing.assert_array_equal(model.features_.Z, X[:6])
     np.testing.assert_array_equal(unset.kernel_.lengthscale, [1.0, 1.0])
     assert unset.kernel_.variance == unset.noise_variance_ == 1.0
     assert fixed_model(power="log_loss").partial_fit(X, y).power_ == 0.8
 
 
-@pytest.mark.parametrize("more", [{}, {"training": Adam(max_time=1e-9)}, {"power": "held_out"}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{}, {"training": Adam(max_time=1e-9)}, {"power": "held_out"}], ids=str
+)
 def test_time_limits_the_whole_fit_and_the_model_says_so(more, monkeypatch):
     maximise, runs = training.maximise, []
-    monkeypatch.setattr(training, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1])
-    model = SparsePEPRegressor(**{"n_inducing": 5, "training": LBFGS(max_time=1e-9), "random_state": 0} | more)
+    monkeypatch.setattr(
+        training, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1]
+    )
+    model = SparsePEPRegressor(
+        **{"n_inducing": 5, "training": LBFGS(max_time=1e-9), "random_state": 0} | more
+    )
     for name in ("fit", "partial_fit"):
-        with pytest.warns(ConvergenceWarning, match=r"the limit of 1e-09 s was reached .*; raise `max_time`"):
+        with pytest.warns(
+            ConvergenceWarning, match=r"the limit of 1e-09 s was reached .*; raise `max_time`"
+        ):
             getattr(model, name)(X, y)
         assert (model.converged_, model.n_iter_) == (False, 1)
     assert all(run.n_iter == 1 for run in runs)
@@ -598,12 +844,19 @@ def test_starts_reach_the_data():
     assert start(SparsePEPClassifier, SIDE).kernel_.variance == pytest.approx(1.0)
     many = start(SparsePEP, 1000 + COUNTS, likelihood="poisson").kernel_
     assert many.variance == pytest.approx(np.mean(np.log(1000.5 + COUNTS) ** 2))
-    outlier = start(SparsePEP, np.append(1e4, y[1:]), "log_scale", likelihood="student_t", standardize=False)
-    assert 0.1 < outlier.kernel_.variance < 2.0 and outlier.likelihood_.scale**2 <= outlier.kernel_.variance * (1 + 1e-12)
+    outlier = start(
+        SparsePEP, np.append(1e4, y[1:]), "log_scale", likelihood="student_t", standardize=False
+    )
+    assert (
+        0.1 < outlier.kernel_.variance < 2.0
+        and outlier.likelihood_.scale** 2 <= outlier.kernel_.variance * (1 + 1e-12)
+    )
 
 
 @pytest.mark.parametrize("rows", [19, 20])
-@pytest.mark.parametrize("start", [{}, {"kernel": "matern32"}, {"training": None}, {"kernel": KERNEL}], ids=str)
+@pytest.mark.parametrize(
+    "start", [{}, {"kernel": "matern32"}, {"training": None}, {"kernel": KERNEL}], ids=str
+)
 def test_ten_rows_for_each_input_have_lengthscales_of_their_own(start, rows):
     own = {}
     for ard in (True, False, "auto"):
@@ -619,30 +872,48 @@ def test_a_fit_does_not_change_with_the_arguments():
     theta, found = vector_of(model), []
     for changes in ({}, {"jitter": 0.1, "training": "adam", "blocks": 4, "n_inducing": 2}):
         model.set_params(**changes)
-        found.append((model.log_marginal_likelihood(theta, eval_gradient=True), model.summary(), model.predict(X_TEST)))
+        found.append(
+            (
+                model.log_marginal_likelihood(theta, eval_gradient=True),
+                model.summary(),
+                model.predict(X_TEST),
+            )
+        )
     np.testing.assert_equal(*found)
     assert np.all(np.isfinite(model.leave_one_out()))
     more = fixed_model(features=InducingPoints(X[:8])).log_marginal_likelihood_value_
     assert model.add_inducing(X[6:8]).log_marginal_likelihood_value_ == more
 
 
-# ---- summaries ------------------------------------------------------------------------------------------------------
+# ---- summaries
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind, targets", [(SparsePEPRegressor, y), (SparsePEPClassifier, SIDE)])
 def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets):
     model = quick(kind, targets, power=0.25)
     text, told = model.summary(), model.diagnostics_
-    for words in (kind.__name__, "0.25", "5 InducingPoints", "NO: ", f"{told['unexplained_share']:.1%}"):
+    for words in (
+        kind.__name__,
+        "0.25",
+        "5 InducingPoints",
+        "NO: ",
+        f"{told['unexplained_share']:.1%}",
+    ):
         assert words in text
-    assert 0.0 < told["determined_directions"] <= 5.0 and ("quadrature error" in text) == (kind is SparsePEPClassifier)
+    assert 0.0 < told["determined_directions"] <= 5.0 and ("quadrature error" in text) == (
+        kind is SparsePEPClassifier
+    )
     with pytest.raises(NotFittedError):
         kind().summary()
 
 
 def close_points(number, needed=None, **arguments):
     """A model whose inducing points nearly coincide, and which needed this jitter."""
-    model = fixed_model(features=InducingPoints(X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(number, 2))), **arguments)
+    model = fixed_model(
+        features=InducingPoints(X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(number, 2))),
+        **arguments,
+    )
     assert needed is None or model.diagnostics_["jitter"] == 1e-12
     model.diagnostics_["jitter"] = needed or model.diagnostics_["jitter"]
     return model
@@ -650,15 +921,23 @@ def close_points(number, needed=None, **arguments):
 
 def wide(n_lengthscales, **arguments):
     inputs = np.tile(X, 30) + np.random.default_rng(0).normal(size=(40, 60))
-    model = SparsePEPRegressor(**{"n_inducing": 3, "training": LBFGS(max_iter=2), "random_state": 0} | arguments).fit(inputs, y)
+    model = SparsePEPRegressor(
+        **{"n_inducing": 3, "training": LBFGS(max_iter=2), "random_state": 0} | arguments
+    ).fit(inputs, y)
     assert model.diagnostics_["n_lengthscales"] == n_lengthscales
     return model
 
 
 def level(kind, targets):
-    kernel, fixed = SquaredExponential(4.0, [1e4, 1e4]), ["kernel.log_variance", "kernel.log_lengthscale"]
+    kernel, fixed = (
+        SquaredExponential(4.0, [1e4, 1e4]),
+        ["kernel.log_variance", "kernel.log_lengthscale"],
+    )
     model = kind(kernel=kernel, fixed=fixed, n_inducing=5, random_state=0).fit(X, targets)
-    assert model.diagnostics_["determined_directions"] < 1.0 and not model.diagnostics_["learned_nothing"]
+    assert (
+        model.diagnostics_["determined_directions"] < 1.0
+        and not model.diagnostics_["learned_nothing"]
+    )
     return model
 
 
@@ -668,36 +947,92 @@ def curve(noise="plain", n_inducing=20, fit=None):
     x = rng.uniform(-3.0, 3.0, (400, 1))
     z = rng.standard_t(3, 400) if noise == "heavy" else rng.normal(size=400)
     targets = np.sin(2.0 * x[:, 0]) + (np.exp(x[:, 0] - 1.0) if noise == "varying" else 0.2) * z
-    model = SparsePEPRegressor(kernel=SquaredExponential(1.0, 1.0), noise_variance=0.04, n_inducing=n_inducing, training=None, random_state=0)
+    model = SparsePEPRegressor(
+        kernel=SquaredExponential(1.0, 1.0),
+        noise_variance=0.04,
+        n_inducing=n_inducing,
+        training=None,
+        random_state=0,
+    )
     if fit == "source":
         return model.fit(ArraySource(x, targets))
-    return model.fit(x[:200], targets[:200]).partial_fit(x[200:], targets[200:]) if fit == "later" else model.fit(x, targets)
+    return (
+        model.fit(x[:200], targets[:200]).partial_fit(x[200:], targets[200:])
+        if fit == "later"
+        else model.fit(x, targets)
+    )
 
 
-FAR, LOST = InducingPoints(np.linspace(500.0, 600.0, 5)[:, None] * [1.0, 1.0]), ["nothing was learned", "to the prior"]
-LENGTHSCALES = "60 lengthscales were trained on 40 rows, too few to determine them: use one for all inputs (`ard='auto'`"
+FAR, LOST = (
+    InducingPoints(np.linspace(500.0, 600.0, 5)[:, None] * [1.0, 1.0]),
+    ["nothing was learned", "to the prior"],
+)
+LENGTHSCALES = (
+    "60 lengthscales were trained on 40 rows, too few to determine them: use one for all "
+    "inputs (`ard='auto'`"
+)
 ADVICE = {  # model, words of its summary, words that are not there
-    "the prior": (lambda: SparsePEPRegressor(features=FAR, fixed=["features.Z"]).fit(X, y), ["yes, but to the prior", "nothing was learned"], []),
+    "the prior": (
+        lambda: SparsePEPRegressor(features=FAR, fixed=["features.Z"]).fit(X, y),
+        ["yes, but to the prior", "nothing was learned"],
+        [],
+    ),
     "a level": (lambda: level(SparsePEPRegressor, np.tile([4.0, 6.0], 20)), [], LOST),
     "a rare class": (lambda: level(SparsePEPClassifier, np.repeat([0, 1], [38, 2])), [], LOST),
-    "counts alike": (lambda: level(partial(SparsePEP, likelihood="poisson"), np.tile([6, 8], 20)), [], LOST),
+    "counts alike": (
+        lambda: level(partial(SparsePEP, likelihood="poisson"), np.tile([6, 8], 20)),
+        [],
+        LOST,
+    ),
     "a jitter of rounding": (lambda: close_points(9, 1e-12, jitter=0.0), [], ["jitter of"]),
-    "a jitter": (lambda: close_points(9, 1e-6, jitter=0.0), ["Kuu needed a jitter of 1e-06, more than was asked for"], []),
-    "points too alike": (lambda: close_points(50), ["100% of the inducing points nearly coincide"], ["`n_inducing`"]),
+    "a jitter": (
+        lambda: close_points(9, 1e-6, jitter=0.0),
+        ["Kuu needed a jitter of 1e-06, more than was asked for"],
+        [],
+    ),
+    "points too alike": (
+        lambda: close_points(50),
+        ["100% of the inducing points nearly coincide"],
+        ["`n_inducing`"],
+    ),
     "points apart": (fixed_model, [], ["nearly coincide"]),
     "too few points": (lambda: fixed_model(power=1.0), ["a larger `n_inducing`"], []),
-    "enough points": (lambda: fixed_model(features=InducingPoints(X[:38]), power=0.0), [], ["advice"]),
+    "enough points": (
+        lambda: fixed_model(features=InducingPoints(X[:38]), power=0.0),
+        [],
+        ["advice"],
+    ),
     "plain noise": (curve, [], ["`n_inducing` is likely", "SparsePEP("]),
-    "heavy tails": (lambda: curve("heavy"), ["heavy tails: `SparsePEP(likelihood='student_t')`"], ["heteroscedastic", "larger"]),
-    "varying noise": (lambda: curve("varying"), ["inputs: `SparsePEP(likelihood='heteroscedastic_gaussian')`"], ["student_t", "larger"]),
-    "twice as many": (lambda: curve(n_inducing=4), ["a larger `n_inducing` is likely to predict better: 8 raise"], ["smaller", "may help"]),
+    "heavy tails": (
+        lambda: curve("heavy"),
+        ["heavy tails: `SparsePEP(likelihood='student_t')`"],
+        ["heteroscedastic", "larger"],
+    ),
+    "varying noise": (
+        lambda: curve("varying"),
+        ["inputs: `SparsePEP(likelihood='heteroscedastic_gaussian')`"],
+        ["student_t", "larger"],
+    ),
+    "twice as many": (
+        lambda: curve(n_inducing=4),
+        ["a larger `n_inducing` is likely to predict better: 8 raise"],
+        ["smaller", "may help"],
+    ),
     "a source": (lambda: curve("varying", fit="source"), [], ["SparsePEP("]),
     "an update": (lambda: curve("varying", fit="later"), [], ["SparsePEP("]),
     "lengthscales": (lambda: wide(60), [LENGTHSCALES], []),
     "lengthscales, Adam": (lambda: wide(60, training=Adam(n_epochs=1)), [LENGTHSCALES], []),
-    "one lengthscale": (lambda: wide(1, kernel=SquaredExponential(1.0, 1.0)), [], ["too few to determine"]),
-    "fixed lengthscales": (lambda: wide(0, fixed=["kernel.log_lengthscale"]), [], ["too few to determine"]),
-}  # fmt: skip
+    "one lengthscale": (
+        lambda: wide(1, kernel=SquaredExponential(1.0, 1.0)),
+        [],
+        ["too few to determine"],
+    ),
+    "fixed lengthscales": (
+        lambda: wide(0, fixed=["kernel.log_lengthscale"]),
+        [],
+        ["too few to determine"],
+    ),
+}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -708,11 +1043,13 @@ def test_summaries_advise_where_there_is_reason(case, tmp_path):
     model = make()
     model.save(tmp_path / "model.npz")
     texts = [model.summary(), load(tmp_path / "model.npz").summary()]
-    for text in texts[: 1 if "n_inducing`" in str(there) or "SparsePEP(" in str(there) else 2]:  # which take the training data
+    # which take the training data
+    for text in texts[: 1 if "n_inducing`" in str(there) or "SparsePEP(" in str(there) else 2]:
         assert all(words in text for words in there) and not any(words in text for words in absent)
 
 
-# ---- blocks ---------------------------------------------------------------------------------------------------------
+# ---- blocks
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_block_size_makes_blocks_of_neighbours():
@@ -720,7 +1057,10 @@ def test_a_block_size_makes_blocks_of_neighbours():
     assert np.bincount(model._blocks).max() <= 4
     spread = [np.ptp(X[model._blocks == b], axis=0).max() for b in np.unique(model._blocks)]
     assert np.median(spread) < 0.5 * np.ptp(X)
-    each, alone = (fixed_model(**given, power=1.0).log_marginal_likelihood_value_ for given in ({"blocks": 1}, {}))
+    each, alone = (
+        fixed_model(**given, power=1.0).log_marginal_likelihood_value_
+        for given in ({"blocks": 1}, {})
+    )
     assert each == pytest.approx(alone, rel=1e-10)
     np.testing.assert_allclose(model.site_precision_, 10.0)  # sites within blocks are those of f
     np.testing.assert_allclose(model.site_shift_, 10.0 * y)
@@ -737,12 +1077,24 @@ def test_neighbours_have_one_weight_and_one_power():
     assert model.log_marginal_likelihood_value_ == same.log_marginal_likelihood_value_
 
 
-# ---- Adam -----------------------------------------------------------------------------------------------------------
+# ---- Adam
+# --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("epochs", "tol", "words"), [(12, 1e-9, "gained .*raise `n_epochs`"), (4, 10.0, "4 epochs are too few"), (12, 10.0, "")])
-def test_adam_says_whether_it_was_still_rising_and_shows_progress_if_asked(epochs, tol, words, capfd, recwarn):
-    model = SparsePEPRegressor(**(ADAM | {"training": Adam(n_epochs=epochs, tol=tol)}), verbose=epochs > 4).fit(X, y)
+@pytest.mark.parametrize(
+    ("epochs", "tol", "words"),
+    [(12, 1e-9, "gained .*raise `n_epochs`"), (4, 10.0, "4 epochs are too few"), (12, 10.0, "")],
+)
+def test_adam_says_whether_it_was_still_rising_and_shows_progress_if_asked(
+    epochs, tol, words, capfd, recwarn
+):
+    model = SparsePEPRegressor(
+        **(ADAM | {"training": Adam(n_epochs=epochs, tol=tol)}), verbose=epochs > 4
+    ).fit(X, y)
     said = [str(warning.message) for warning in recwarn]
-    assert (re.search(words, said[0]) and not model.converged_) if words else (model.converged_ and not said)
+    assert (
+        (re.search(words, said[0]) and not model.converged_)
+        if words
+        else (model.converged_ and not said)
+    )
     assert ("objective per data point" in capfd.readouterr().err) == (epochs > 4)

@@ -1,4 +1,6 @@
-"""Inter-domain features against their definitions, at their limits, in the models that use them, and what they refuse."""
+"""Inter-domain features against their definitions, at their limits, in the models that use them,
+and what they refuse.
+"""
 
 import tracemalloc
 
@@ -11,8 +13,25 @@ from reference.features import MaternSpace, covariances, point, slope_covariance
 from sklearn.base import clone
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet, normal_points
-from sparse_pep.kernels import Categorical, Constant, Linear, Matern12, Matern32, Matern52, SquaredExponential, White
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    Mixture,
+    Wavelet,
+    normal_points,
+)
+from sparse_pep.kernels import (
+    Categorical,
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    SquaredExponential,
+    White,
+)
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.shards import Rows
@@ -49,7 +68,10 @@ DEFINITIONS = [
     *(window(*parts) for parts in zip(Z, WIDTHS, FREQUENCIES, PHASES)),
     *(window(z, WIDTHS[1], f, 0.3, level(WIDTHS[1], f, 0.3)) for z, f in zip(Z, FREQUENCIES[:2])),
     *(window(z, [0.0, 0.6], [0.0, 0.0]) for z in Z[1:3]),
-    *(window(z, w, f, 0.3, level(w, f, 0.3)) for z, w, f in zip(Z[2:], SOME_WIDTHS, FREQUENCIES[2:])),
+    *(
+        window(z, w, f, 0.3, level(w, f, 0.3))
+        for z, w, f in zip(Z[2:], SOME_WIDTHS, FREQUENCIES[2:])
+    ),
 ]
 
 
@@ -58,33 +80,61 @@ DEFINITIONS = [
 
 @pytest.mark.parametrize(
     "kernel",
-    [SE, SquaredExponential(1.3, 0.9, active_dims=(1,)), Constant(0.7) + SquaredExponential(1.3, 0.9), Linear([0.4, 1.1])],
+    [
+        SE,
+        SquaredExponential(1.3, 0.9, active_dims=(1,)),
+        Constant(0.7) + SquaredExponential(1.3, 0.9),
+        Linear([0.4, 1.1]),
+    ],
     ids=["se", "one column", "sum", "linear"],
 )
 def test_windows_of_every_kind_are_the_integrals_that_define_them(kernel):
     Kuu = covariances(kernel, DEFINITIONS, DEFINITIONS)
     Kuf = covariances(kernel, DEFINITIONS, [point(x) for x in X])
-    assert error(EVERY_WINDOW.Kuu(kernel), Kuu) < 1e-13 and error(EVERY_WINDOW.Kuf(kernel, X), Kuf) < 1e-13
+    assert (
+        error(EVERY_WINDOW.Kuu(kernel), Kuu) < 1e-13
+        and error(EVERY_WINDOW.Kuf(kernel, X), Kuf) < 1e-13
+    )
 
 
 @pytest.mark.parametrize("name", ["se", "matern32", "matern52"])
 def test_derivatives_are_those_of_the_kernel(name):
-    kernel = {"se": SquaredExponential, "matern32": Matern32, "matern52": Matern52}[name](1.3, [0.8, 1.5])
+    kernel = {"se": SquaredExponential, "matern32": Matern32, "matern52": Matern52}[name](
+        1.3, [0.8, 1.5]
+    )
     dims = np.array([-1, 0, 1, 0])
     features = Derivative(Z, dims)
     pairs = [
-        [slope_covariance((name, 1.3, [0.8, 1.5]), z1, d1, z2, d2) for z2, d2 in zip(np.vstack([Z, X]), [*dims, *[-1] * 6])]
+        [
+            slope_covariance((name, 1.3, [0.8, 1.5]), z1, d1, z2, d2)
+            for z2, d2 in zip(np.vstack([Z, X]), [*dims, *[-1] * 6])
+        ]
         for z1, d1 in zip(Z, dims)
     ]
     exact = np.array(pairs, dtype=float)
-    off_diagonal = ~np.eye(4, 10, dtype=bool)  # Matérn 3/2 has no second derivative on both sides of 0 for differences
+    # Matérn 3/2 has no second derivative on both sides of 0 for differences
+    off_diagonal = ~np.eye(4, 10, dtype=bool)
     got = np.hstack([features.Kuu(kernel), features.Kuf(kernel, X)])
     assert error(got[off_diagonal], exact[off_diagonal]) < 1e-14
     slope = {"se": 1.0, "matern32": 3.0, "matern52": 5 / 3}[name]
-    assert error(np.diag(got), 1.3 * np.array([1, slope / 0.8**2, slope / 1.5**2, slope / 0.8**2])) < 1e-15
+    assert (
+        error(np.diag(got), 1.3 * np.array([1, slope / 0.8**2, slope / 1.5**2, slope / 0.8**2]))
+        < 1e-15
+    )
 
 
-@pytest.mark.parametrize("other", EVERY_WINDOW.features, ids=["points", "blurs", "wavelets", "no mean", "blurs along one axis", "no mean along one axis"])
+@pytest.mark.parametrize(
+    "other",
+    EVERY_WINDOW.features,
+    ids=[
+        "points",
+        "blurs",
+        "wavelets",
+        "no mean",
+        "blurs along one axis",
+        "no mean along one axis",
+    ],
+)
 @pytest.mark.parametrize("kernel", [SE, SE + Linear(0.4)], ids=["se", "sum"])
 def test_a_derivative_is_the_derivative_of_points_whatever_it_is_paired_with(other, kernel):
     dims = np.array([0, 1, 1, 0])
@@ -101,15 +151,41 @@ def test_a_derivative_is_the_derivative_of_points_whatever_it_is_paired_with(oth
 @pytest.mark.parametrize("D", [1, 2, 5, 13, 20])
 @pytest.mark.parametrize("p", MATERNS)
 def test_sums_over_points_are_near_the_integrals(p, D):
-    """A Matérn process is a squared exponential one whose squared lengthscale is multiplied by a Gamma variable g."""
+    """A Matérn process is a squared exponential one whose squared lengthscale is multiplied by a
+    Gamma variable g.
+    """
     rng, nu, log_g = np.random.default_rng(D), p - 0.5, np.arange(-60.0, 4.0, 0.4)
     weight = 0.4 * np.exp(nu * (log_g + np.log(nu) - np.exp(log_g))) / float(mp.gamma(nu))
-    features, x = GaussianBlur(rng.normal(size=(4, D)) / np.sqrt(D), rng.uniform(0.0, 1.0, size=(4, D))), rng.normal(size=(3, D)) / np.sqrt(D)
-    exact = np.tensordot(weight, [np.hstack([features.Kuu(k), features.Kuf(k, x)]) for k in (SquaredExponential(1.0, g) for g in np.exp(log_g / 2))], 1)
+    features, x = (
+        GaussianBlur(rng.normal(size=(4, D)) / np.sqrt(D), rng.uniform(0.0, 1.0, size=(4, D))),
+        rng.normal(size=(3, D)) / np.sqrt(D),
+    )
+    exact = np.tensordot(
+        weight,
+        [
+            np.hstack([features.Kuu(k), features.Kuf(k, x)])
+            for k in (SquaredExponential(1.0, g) for g in np.exp(log_g / 2))
+        ],
+        1,
+    )
     got = np.hstack([features.Kuu(MATERNS[p]()), features.Kuf(MATERNS[p](), x)])
     assert np.max(np.abs(got - exact)) < 0.03
-    sums = [(z + width * t, np.full(len(t), 1 / len(t))) for z, width, t in zip(features.Z, features.width, [normal_points(D)] * 4)]
-    assert error(got, np.hstack([covariances(MATERNS[p](), sums, sums), covariances(MATERNS[p](), sums, [point(z) for z in x])])) < 1e-13
+    sums = [
+        (z + width * t, np.full(len(t), 1 / len(t)))
+        for z, width, t in zip(features.Z, features.width, [normal_points(D)] * 4)
+    ]
+    assert (
+        error(
+            got,
+            np.hstack(
+                [
+                    covariances(MATERNS[p](), sums, sums),
+                    covariances(MATERNS[p](), sums, [point(z) for z in x]),
+                ]
+            ),
+        )
+        < 1e-13
+    )
 
 
 @pytest.mark.parametrize("p", MATERNS)
@@ -121,7 +197,10 @@ def test_fourier_features_are_inner_products(p):
         Kuf = [[float(space.inner(w, space.section(mp.mpf(v)), [v])) for v in x] for w in waves]
         Kuu = [[float(space.inner(w, v)) for v in waves] for w in waves]
     features, kernel = Fourier(a, b, [0.0, 1.1]), MATERNS[p](1.3, 0.7)
-    assert error(features.Kuf(kernel, x[:, None]), Kuf) < 1e-14 and error(features.Kuu(kernel), Kuu) < 1e-14
+    assert (
+        error(features.Kuf(kernel, x[:, None]), Kuf) < 1e-14
+        and error(features.Kuu(kernel), Kuu) < 1e-14
+    )
 
 
 # Limits
@@ -184,10 +263,16 @@ def test_variational_fourier_features_equal_the_dense_bound_and_rise(p):
         features = Fourier(-2.0, 8.0, n)
         got = model_evidence(Model(kernel, features, Gaussian(0.09)), LINE, 0.0).log_evidence
         arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
-        assert abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got) and before < got < exact
+        assert (
+            abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got)
+            and before < got < exact
+        )
         before = got
-    # an interval much longer than the data, and the bound is tight: the smoother the function, the sooner
-    many = model_evidence(Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), LINE, 0.0).log_evidence
+    # an interval much longer than the data, and the bound is tight: the smoother the function, the
+    # sooner
+    many = model_evidence(
+        Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), LINE, 0.0
+    ).log_evidence
     assert many < exact < many + {1: 3.0, 2: 4e-3, 3: 2e-5}[p]
 
 
@@ -206,7 +291,10 @@ TRAINED = {
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimators_train_them(features, kernel, estimator):
     targets = y_line if estimator is SparsePEPRegressor else y_line > 0
-    start, model = (clone(estimator(kernel=kernel, features=features, training=how)).fit(X_line, targets) for how in (None, LBFGS(max_iter=8)))
+    start, model = (
+        clone(estimator(kernel=kernel, features=features, training=how)).fit(X_line, targets)
+        for how in (None, LBFGS(max_iter=8))
+    )
     assert model.log_marginal_likelihood_value_ > start.log_marginal_likelihood_value_ + 1.0
     assert list(model.log_marginal_likelihood_gradient()) == list(model.parameters())
 
@@ -215,9 +303,15 @@ def test_estimators_train_them(features, kernel, estimator):
 def test_widths_of_zero_stay_zero_in_training():
     table = np.column_stack([X_line, np.sin(X_line)])
     blurs = GaussianBlur(table[::8], [0.4, 0.0])
-    model = SparsePEPRegressor(features=blurs, training=LBFGS(max_iter=8, n_restarts=1)).fit(table, y_line)
+    model = SparsePEPRegressor(features=blurs, training=LBFGS(max_iter=8, n_restarts=1)).fit(
+        table, y_line
+    )
     assert model.features_.width[0] not in (0.0, 0.4)
-    assert model.features_.width[1] == model.log_marginal_likelihood_gradient()["features.log_width"][1] == 0.0
+    assert (
+        model.features_.width[1]
+        == model.log_marginal_likelihood_gradient()["features.log_width"][1]
+        == 0.0
+    )
     assert np.all(np.isfinite(model.parameters()["features.log_width"]))
 
 
@@ -242,15 +336,27 @@ def test_widths_of_zero_stay_zero_in_training():
         (lambda: Fourier(0.0, 1.0, 3).Kuu(Matern32(1.0, [1.0, 2.0])), ["`lengthscale`", "2"]),
         (lambda: Fourier(0.0, 1.0, 3).Kuu(Matern32(active_dims=(1,))), ["`active_dims`"]),
         (lambda: GaussianBlur(Z, 0.1).Kuf(SE, X[:, :1]), ["`X`", "1 columns", "have 2"]),
-        (lambda: GaussianBlur(Z, 0.1).Kuu(SquaredExponential(1.0, [1.0, 1.0, 1.0])), ["`lengthscale`", "3"]),
+        (
+            lambda: GaussianBlur(Z, 0.1).Kuu(SquaredExponential(1.0, [1.0, 1.0, 1.0])),
+            ["`lengthscale`", "3"],
+        ),
         (lambda: Mixture([]), ["`features`", "at least one"]),
         (lambda: Mixture(InducingPoints(Z)), ["`features`", "list"]),
-        (lambda: Mixture([InducingPoints(Z), InducingPoints(Z[:, :1])]), ["`features`", "columns", "[1, 2]"]),
-        (lambda: GaussianBlur(Z, 0.1).Kuu(SE * Categorical(active_dims=[1])), ["`width` of GaussianBlur", "column 1"]),
+        (
+            lambda: Mixture([InducingPoints(Z), InducingPoints(Z[:, :1])]),
+            ["`features`", "columns", "[1, 2]"],
+        ),
+        (
+            lambda: GaussianBlur(Z, 0.1).Kuu(SE * Categorical(active_dims=[1])),
+            ["`width` of GaussianBlur", "column 1"],
+        ),
         (lambda: Derivative(Z, [0, 0, 0, 0]).Kuu(Matern12()), ["Derivative", "Matern12"]),
         (lambda: Derivative(Z, [0, 0, 0, 0]).Kuu(SE + White()), ["Derivative", "White"]),
         (lambda: Fourier(0.0, 1.0, 3).Kuu(SquaredExponential()), ["Fourier", "SquaredExponential"]),
-        (lambda: Mixture([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]).Kuu(Matern32()), ["Fourier", "Derivative", "Matern32"]),
+        (
+            lambda: Mixture([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]).Kuu(Matern32()),
+            ["Fourier", "Derivative", "Matern32"],
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(make, words):

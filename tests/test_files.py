@@ -12,18 +12,38 @@ from reference.compare import properties
 
 from sparse_pep.numerics.files import read_archive, write_archive, write_aside
 
-tensors = arrays(st.sampled_from([np.float64, np.int64, bool]), array_shapes(min_dims=0, max_dims=3, max_side=3))
-leaves = st.one_of(st.integers(-(2**60), 2**60), st.floats(allow_nan=False), st.booleans(), st.none(), st.text(), tensors)
-states = st.dictionaries(st.text(), st.recursive(leaves, lambda part: st.dictionaries(st.text(), part, max_size=3), max_leaves=6), max_size=4)
+tensors = arrays(
+    st.sampled_from([np.float64, np.int64, bool]), array_shapes(min_dims=0, max_dims=3, max_side=3)
+)
+leaves = st.one_of(
+    st.integers(-(2**60), 2**60),
+    st.floats(allow_nan=False),
+    st.booleans(),
+    st.none(),
+    st.text(),
+    tensors,
+)
+states = st.dictionaries(
+    st.text(),
+    st.recursive(leaves, lambda part: st.dictionaries(st.text(), part, max_size=3), max_leaves=6),
+    max_size=4,
+)
 
 
 def same(one, other):
     """Whether two states are equal, arrays to the last bit."""
     if isinstance(one, np.ndarray):
-        alike = isinstance(other, np.ndarray) and (one.dtype, one.shape) == (other.dtype, other.shape)
+        alike = isinstance(other, np.ndarray) and (one.dtype, one.shape) == (
+            other.dtype,
+            other.shape,
+        )
         return alike and one.tobytes() == other.tobytes()
     if isinstance(one, dict):
-        return isinstance(other, dict) and one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(same(one[key], other[key]) for key in one)
+        )
     return type(one) is type(other) and one == other
 
 
@@ -54,7 +74,9 @@ def test_a_file_that_is_not_whole_is_not_there(tmp_path):
     write_aside(tmp_path / "file", lambda file: file.write(b"old"))
     with pytest.raises(OSError, match="disk full .what was there is unchanged.*file'"):
         write_aside(tmp_path / "file", half)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"] and (tmp_path / "file").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"] and (
+        tmp_path / "file"
+    ).read_bytes() == b"old"
     umask = os.umask(0)
     os.umask(umask)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~umask

@@ -1,4 +1,6 @@
-"""`n_inducing="auto"`: how many inducing points are tried, which number is kept, and why growth ends."""
+"""`n_inducing="auto"`: how many inducing points are tried, which number is kept, and why growth
+ends.
+"""
 
 from dataclasses import replace
 
@@ -31,7 +33,10 @@ def test_a_measure_that_is_no_number_is_not_the_best(monkeypatch):
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power):
-    model, other = (clone(SparsePEPRegressor(power=power, training=LBFGS(tol=1e-2), standardize=False, **AUTO)) for _ in range(2))
+    model, other = (
+        clone(SparsePEPRegressor(power=power, training=LBFGS(tol=1e-2), standardize=False, **AUTO))
+        for _ in range(2)
+    )
     model.fit(X, y)
     other.fit(ArraySource(X, y, piece_rows=60))
     for fit in (model, other):
@@ -43,8 +48,13 @@ def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power):
         np.testing.assert_array_equal(sweep["n_inducing"], [25, 50, 100])
         assert list(sweep) == ["n_inducing", measure]
         assert sweep[measure][0] == pytest.approx(measured, rel=1e-9)
-    assert other.log_marginal_likelihood_value_ == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-6)
-    assert len([row for row in model.summary_rows() if row[0] in ("points tried", "growth ended")]) == 2
+    assert other.log_marginal_likelihood_value_ == pytest.approx(
+        model.log_marginal_likelihood_value_, rel=1e-6
+    )
+    assert (
+        len([row for row in model.summary_rows() if row[0] in ("points tried", "growth ended")])
+        == 2
+    )
     assert len(model.partial_fit(X[:20] + 6.0, y[:20]).features_) <= 25
 
 
@@ -75,7 +85,9 @@ def growth(monkeypatch, values, gaps=None, passed=()):
     rows = np.random.default_rng(0).uniform(0.0, 1200.0, (1200, 1))
     piece = fitting.Rows(rows, rows[:, 0])
     data = fitting.Data(piece, piece, piece, power=np.array(0.5))
-    start = fitting.Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), fitting.Gaussian(1.0))
+    start = fitting.Model(
+        SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), fitting.Gaussian(1.0)
+    )
     times, tried = iter(passed), []
 
     class Clock(TimeLimit):
@@ -89,7 +101,9 @@ def growth(monkeypatch, values, gaps=None, passed=()):
         return fitting.Outcome(model, entries={"message": "", "limit": "max_iter"})
 
     monkeypatch.setattr(fitting, "trained", trained)
-    monkeypatch.setattr(fitting, "measured", lambda *given: ("log_density", next(values), next(gaps)))
+    monkeypatch.setattr(
+        fitting, "measured", lambda *given: ("log_density", next(values), next(gaps))
+    )
     given = replace(SparsePEPRegressor(**AUTO))
     found = fitting.grown(start, data, given, np.random.default_rng(0), Clock(9.0))
     return tried, len(found.model.features), found
@@ -99,20 +113,30 @@ def test_which_number_is_kept_and_when_growth_ends(monkeypatch):
     tried, kept, found = growth(monkeypatch, [0.0, 0.004, 0.012, 0.5, 0.505])
     assert (tried, kept, found.converged) == ([25, 50, 100, 200, 400], 200, True)
     assert found.entries["growth_ended"] == "more points gained less than 0.01 nats per data point"
-    tried, kept, found = growth(monkeypatch, [0.0, 1.0, 0.0])  # 100 is tried in any case, and is worse
+    # 100 is tried in any case, and is worse
+    tried, kept, found = growth(monkeypatch, [0.0, 1.0, 0.0])
     assert (tried, kept) == ([25, 50, 100], 50)
     tried, kept, found = growth(monkeypatch, [0.0, 1.0, 2.0], gaps=[0.0, 0.0, 0.005])
     assert (tried, kept) == ([25, 50, 100], 100)
-    assert found.entries["growth_ended"] == "at these parameters more points can gain less than 0.01 nats per data point"
+    assert (
+        found.entries["growth_ended"]
+        == "at these parameters more points can gain less than 0.01 nats per data point"
+    )
     tried, kept, found = growth(monkeypatch, np.arange(9.0))
     assert (tried, kept, found.converged) == ([25, 50, 100, 200, 400, 800, 1000], 1000, True)
     assert found.entries["growth_ended"] == "the largest number, 1000, was reached"
     tried, kept, found = growth(monkeypatch, np.arange(9.0), passed=[False, True])
     assert (tried, kept, found.converged) == ([25, 50], 50, False)
-    assert found.entries["message"] == "the limit of 9 s was reached while the number of inducing points grew"
+    assert (
+        found.entries["message"]
+        == "the limit of 9 s was reached while the number of inducing points grew"
+    )
     assert found.entries["limit"] == "max_time"
 
 
 def test_rows_that_are_all_points_end_growth():
     model = SparsePEPRegressor(**AUTO, training=LBFGS(tol=0.1)).fit(X[:12], y[:12])
-    assert (len(model.features_), model.diagnostics_["growth_ended"]) == (12, "the points explain all data")
+    assert (len(model.features_), model.diagnostics_["growth_ended"]) == (
+        12,
+        "the points explain all data",
+    )

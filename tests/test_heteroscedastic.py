@@ -1,4 +1,6 @@
-"""Gaussian noise with a variance that is a latent function: laws of its moments, and units of what is predicted."""
+"""Gaussian noise with a variance that is a latent function: laws of its moments, and units of
+what is predicted.
+"""
 
 import numpy as np
 import pytest
@@ -16,14 +18,23 @@ LIKELIHOOD = HeteroscedasticGaussian(0.3, 0.8)
 @pytest.mark.parametrize("power", POWERS)
 def test_derivatives_and_the_heat_equation(power):
     rng, h = np.random.default_rng(0), 1e-4
-    y, mean, var = 2.0 * rng.normal(size=12), rng.normal(size=(2, 12)), np.exp(rng.normal(size=(2, 12)))
+    y, mean, var = (
+        2.0 * rng.normal(size=12),
+        rng.normal(size=(2, 12)),
+        np.exp(rng.normal(size=(2, 12))),
+    )
     here = LIKELIHOOD.tilted(y, mean, var, power)
     for c, one in enumerate(np.eye(2)[:, :, None]):
         up, down = (LIKELIHOOD.tilted(y, mean + step * one, var, power) for step in (h, -h))
         assert error((up.log_z - down.log_z) / (2 * h), here.d1[c], 1.0) < 1e-6
         assert error((up.d1[c] - down.d1[c]) / (2 * h), here.d2[c], 1.0) < 1e-6
-        up, down = (LIKELIHOOD.tilted(y, mean, var * np.exp(step * one), power).log_z for step in (h, -h))
-        assert error((up - down) / (2 * h) / var[c], 0.5 * (here.d2[c] + power * here.d1[c] ** 2), 1.0) < 1e-5
+        up, down = (
+            LIKELIHOOD.tilted(y, mean, var * np.exp(step * one), power).log_z for step in (h, -h)
+        )
+        assert (
+            error((up - down) / (2 * h) / var[c], 0.5 * (here.d2[c] + power * here.d1[c] ** 2), 1.0)
+            < 1e-5
+        )
     assert power > 0.0 or np.all(here.d2 < 0.0)
 
 
@@ -31,16 +42,29 @@ def test_derivatives_and_the_heat_equation(power):
 def test_quantiles_are_those_of_the_exact_distribution(q):
     mean, var = np.array([[0.4], [-0.7]]), np.array([[0.3], [1.2]])
     (y,) = LIKELIHOOD.quantile(q, mean, var)
-    assert exact.noise_cdf(LIKELIHOOD, y - 1e-6, mean[:, 0], var[:, 0]) < q < exact.noise_cdf(LIKELIHOOD, y + 1e-6, mean[:, 0], var[:, 0])
+    assert (
+        exact.noise_cdf(LIKELIHOOD, y - 1e-6, mean[:, 0], var[:, 0])
+        < q
+        < exact.noise_cdf(LIKELIHOOD, y + 1e-6, mean[:, 0], var[:, 0])
+    )
 
 
 @pytest.mark.parametrize("power", [0.0, 1e-12, 0.5, 1.0])
 def test_finite_for_every_cavity(power):
-    grid = np.meshgrid([-2.0, 7.0], [-1e6, 0.0, 1e3], [-1e6, -1.0, 0.0, 1e3], [1e-300, 1e-12, 1.0, 1e8], [1e-300, 1e-12, 1.0, 1e8])
+    grid = np.meshgrid(
+        [-2.0, 7.0],
+        [-1e6, 0.0, 1e3],
+        [-1e6, -1.0, 0.0, 1e3],
+        [1e-300, 1e-12, 1.0, 1e8],
+        [1e-300, 1e-12, 1.0, 1e8],
+    )
     y, *cavity = (axis.ravel() for axis in grid)
     found = LIKELIHOOD.tilted(y, np.stack(cavity[:2]), np.stack(cavity[2:]), power)
     assert all(np.all(np.isfinite(part)) for part in found) and np.all(found.error <= 1.0)
-    HeteroscedasticGaussian(1.0, 5e4).tilted(y, 1e39 * np.stack(cavity[:2]), np.stack(cavity[2:]), power)  # as in a line search: no error
+    # as in a line search: no error
+    HeteroscedasticGaussian(1.0, 5e4).tilted(
+        y, 1e39 * np.stack(cavity[:2]), np.stack(cavity[2:]), power
+    )
 
 
 def test_samples_have_the_predicted_moments():
@@ -49,8 +73,13 @@ def test_samples_have_the_predicted_moments():
     draws = LIKELIHOOD.sample(f, np.random.default_rng(0))
     assert abs(draws.mean() - mean[0]) < 5.0 * np.sqrt(var[0] / 40_000)
     assert abs(draws.var() / var[0] - 1.0) < 5.0 * np.sqrt(2.0 / 40_000)
-    spread, g = np.array([[0.7], [0.9]]), 1.2 + np.sqrt(0.9) * np.random.default_rng(1).normal(size=400_000)
-    assert LIKELIHOOD.predict(f[:, :1], spread)[1][0] == pytest.approx(0.7 + LIKELIHOOD.noise(g).mean(), rel=0.01)
+    spread, g = (
+        np.array([[0.7], [0.9]]),
+        1.2 + np.sqrt(0.9) * np.random.default_rng(1).normal(size=400_000),
+    )
+    assert LIKELIHOOD.predict(f[:, :1], spread)[1][0] == pytest.approx(
+        0.7 + LIKELIHOOD.noise(g).mean(), rel=0.01
+    )
 
 
 def test_only_the_mean_has_the_units_of_y():
@@ -59,12 +88,33 @@ def test_only_the_mean_has_the_units_of_y():
     X = rng.uniform(0.0, 5.0, (40, 1))
     X, y = (X - X.mean()) / X.std(), np.sin(X[:, 0]) * (1.0 + 0.3 * rng.normal(size=40))
     y = (y - np.mean(y)) / np.std(y)
-    given = {"likelihood": LIKELIHOOD, "kernel": SquaredExponential(1.0, 1.0), "training": None, "n_inducing": 8, "random_state": 0}
-    plain, scaled = (SparsePEP(**given, standardize=other).fit(X, 5.0 + 3.0 * y if other else y) for other in (False, True))
+    given = {
+        "likelihood": LIKELIHOOD,
+        "kernel": SquaredExponential(1.0, 1.0),
+        "training": None,
+        "n_inducing": 8,
+        "random_state": 0,
+    }
+    plain, scaled = (
+        SparsePEP(**given, standardize=other).fit(X, 5.0 + 3.0 * y if other else y)
+        for other in (False, True)
+    )
     (mean, var), found = plain.predict_f(X), scaled.predict_f(X)
-    assert error(found[0], mean * [3.0, 1.0] + [5.0, 0.0]) < 1e-9 and error(found[1], var * [9.0, 1.0]) < 1e-9
+    assert (
+        error(found[0], mean * [3.0, 1.0] + [5.0, 0.0]) < 1e-9
+        and error(found[1], var * [9.0, 1.0]) < 1e-9
+    )
     assert error(scaled.sample_f(X[:4])[:, 1], plain.sample_f(X[:4])[:, 1]) < 1e-6
-    assert error(scaled.leave_one_out_f()[0][:, 0], 5.0 + 3.0 * plain.leave_one_out_f()[0][:, 0]) < 1e-9
-    assert error(scaled.predict_log_density(X, 5.0 + 3.0 * y), plain.predict_log_density(X, y) - np.log(3.0)) < 1e-9
+    assert (
+        error(scaled.leave_one_out_f()[0][:, 0], 5.0 + 3.0 * plain.leave_one_out_f()[0][:, 0])
+        < 1e-9
+    )
+    assert (
+        error(
+            scaled.predict_log_density(X, 5.0 + 3.0 * y),
+            plain.predict_log_density(X, y) - np.log(3.0),
+        )
+        < 1e-9
+    )
     mean, std = scaled.predict(X, return_std=True)
     assert error(mean, found[0][:, 0]) < 1e-12 and np.all(std**2 > found[1][:, 0])

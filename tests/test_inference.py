@@ -1,4 +1,6 @@
-"""Power EP for any likelihood: exact numbers, the paper's own procedure, and searches that are hard."""
+"""Power EP for any likelihood: exact numbers, the paper's own procedure, and searches that are
+hard.
+"""
 
 import numpy as np
 import pytest
@@ -15,7 +17,11 @@ from sparse_pep.sites import q_moments
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
 PROBLEMS = ["c01_1d", "c03_per_datum_alpha", "c04_Z_equals_X", "c05_matern32", "c07_large_variance"]
-GRADIENTS = {"log_variance": "kernel.log_variance", "log_lengthscales": "kernel.log_lengthscale", "Z": "features.Z"}
+GRADIENTS = {
+    "log_variance": "kernel.log_variance",
+    "log_lengthscales": "kernel.log_lengthscale",
+    "Z": "features.Z",
+}
 
 
 class Problem:
@@ -25,7 +31,9 @@ class Problem:
         self.X, self.y, self.model = X, y, Model(kernel, InducingPoints(Z), likelihood)
 
     def search(self, power, **options):
-        return adapter.search(self.model, in_memory(self.X, self.y), power, **{"tol": 1e-10} | options)
+        return adapter.search(
+            self.model, in_memory(self.X, self.y), power, **{"tol": 1e-10} | options
+        )
 
     def predict(self, fit, X):
         return adapter.predict(self.model, fit.posteriors, X)
@@ -40,7 +48,9 @@ def small(likelihood, seed=0, N=25, M=5, variance=2.0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-3, 3, size=(N, 1))
     y = likelihood.sample(1.5 * np.sin(1.7 * X[:, 0]), rng)
-    return Problem(SquaredExponential(variance, 0.9), np.linspace(-2.5, 2.5, M)[:, None], X, y, likelihood)
+    return Problem(
+        SquaredExponential(variance, 0.9), np.linspace(-2.5, 2.5, M)[:, None], X, y, likelihood
+    )
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -48,18 +58,38 @@ def test_the_exact_numbers(vectors, name):
     assert [problem["id"] for problem in vectors["classification"]] == PROBLEMS
     data = next(problem for problem in vectors["classification"] if problem["id"] == name)
     X, y, Z, X_test = (np.array(data[key]) for key in ("X", "y", "Z", "Xtest"))
-    problem = Problem(KERNELS[data["kernel"]["name"]](data["kernel"]["variance"], data["kernel"]["lengthscales"]), Z, X, y, Probit())
+    problem = Problem(
+        KERNELS[data["kernel"]["name"]](data["kernel"]["variance"], data["kernel"]["lengthscales"]),
+        Z,
+        X,
+        y,
+        Probit(),
+    )
     assert data["cases"]
     for case in data["cases"]:
-        fit, gradient = adapter.gradient(problem.model, in_memory(X, y), np.array(case["alpha"]), tol=1e-10)
+        fit, gradient = adapter.gradient(
+            problem.model, in_memory(X, y), np.array(case["alpha"]), tol=1e-10
+        )
         assert fit.converged and fit.jitter == 0.0
         mean, var = problem.predict(fit, X_test)
-        got = {"logZ": fit.log_evidence, "tau": fit.site_precision[0], "nu": fit.site_shift[0], "f_mean": mean, "f_var": var}
-        got |= {**dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]))), "prob": Probit().predict_proba(mean, var)[:, 1]}
+        got = {
+            "logZ": fit.log_evidence,
+            "tau": fit.site_precision[0],
+            "nu": fit.site_shift[0],
+            "f_mean": mean,
+            "f_var": var,
+        }
+        got |= {
+            **dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]))),
+            "prob": Probit().predict_proba(mean, var)[:, 1],
+        }
         for key, value in got.items():
             assert error(value, case[key]) < 1e-7, (key, case["alpha"])
         if "grad" in case:
-            pairs = [(np.ravel(gradient[GRADIENTS[key]]), np.ravel(case["grad"][key])) for key in GRADIENTS]
+            pairs = [
+                (np.ravel(gradient[GRADIENTS[key]]), np.ravel(case["grad"][key]))
+                for key in GRADIENTS
+            ]
             assert error(*map(np.concatenate, zip(*pairs))) < 1e-6
 
 
@@ -75,7 +105,9 @@ def test_power_zero_is_the_variational_optimum():
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("likelihood", [StudentT(2.0, 0.05), NoisyProbit(0.001)], ids=["student", "noisy"])
+@pytest.mark.parametrize(
+    "likelihood", [StudentT(2.0, 0.05), NoisyProbit(0.001)], ids=["student", "noisy"]
+)
 def test_not_log_concave_is_never_nan(likelihood, seed, power):
     problem = small(likelihood, seed=seed, N=40, M=8, variance=50.0)
     if isinstance(likelihood, StudentT):
@@ -88,7 +120,9 @@ def test_not_log_concave_is_never_nan(likelihood, seed, power):
 
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()])
 def test_changes_by_rounding_are_not_progress_that_can_be_lost(likelihood):
-    """Inducing points that explain nothing: the sites hardly matter, so they change by rounding only."""
+    """Inducing points that explain nothing: the sites hardly matter, so they change by rounding
+    only.
+    """
     for seed in range(10):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(8, 1)), np.sign(rng.normal(size=8))
@@ -96,11 +130,15 @@ def test_changes_by_rounding_are_not_progress_that_can_be_lost(likelihood):
         assert fit.converged and fit.n_sweeps < 5
 
 
-@pytest.mark.parametrize("least, largest, power", [(-6, 1, 0.5), (-6, 1, 0.8), (-6, 1, 1.0), (-7, -1, 0.25)])
+@pytest.mark.parametrize(
+    "least, largest, power", [(-6, 1, 0.5), (-6, 1, 0.8), (-6, 1, 1.0), (-7, -1, 0.25)]
+)
 def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least, largest, power):
     X, rng = np.linspace(-3.0, 3.0, 60)[:, None], np.random.default_rng(1)
     y = np.sin(2.0 * X[:, 0]) + np.exp(np.linspace(least, largest, 60)) * rng.normal(size=60)
     Z = np.linspace(-2.7, 2.7, 8)[:, None]
     problem = Problem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())
     plain, fit = (problem.search(power, tol=1e-6, memory=memory) for memory in (0, 5))
-    assert fit.converged and fit.n_sweeps < 60 and error(fit.log_evidence, plain.log_evidence) < 1e-8
+    assert (
+        fit.converged and fit.n_sweeps < 60 and error(fit.log_evidence, plain.log_evidence) < 1e-8
+    )

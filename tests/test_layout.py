@@ -1,4 +1,5 @@
-"""Imports go downwards, and the package does not grow: it is measured, and no measure exceeds its budget.
+"""Imports go downwards, and the package does not grow: it is measured, and no measure exceeds its
+budget.
 
 The modules are read, not imported, so that an edge inside a function counts as well.
 """
@@ -26,7 +27,8 @@ from sparse_pep import SparsePEPRegressor
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "sparse_pep"
 
-# From the ground up: a module imports what stands before it. A package stands with all that it contains.
+# From the ground up: a module imports what stands before it. A package stands with all that it
+# contains.
 FLOORS = (
     "numerics",
     "kernels means features",
@@ -41,7 +43,8 @@ FLOORS = (
 )
 ORDER = " ".join(FLOORS).split()
 COVARIANCES = set(FLOORS[1].split())
-INFERENCE = set(" ".join(FLOORS[2:4]).split())  # it is given covariances and knows nothing of where they come from
+# it is given covariances and knows nothing of where they come from
+INFERENCE = set(" ".join(FLOORS[2:4]).split())
 COMPUTING = INFERENCE - {"likelihoods", "multiclass"} | {"numerics.linalg"}
 
 KNOWN_FUNCTIONS = {  # what estimators take from modules that compute, classes aside
@@ -51,7 +54,9 @@ KNOWN_FUNCTIONS = {  # what estimators take from modules that compute, classes a
 
 @cache
 def modules():
-    """Path of every module, by its name within the package; that of the package itself is `__init__`."""
+    """Path of every module, by its name within the package; that of the package itself is
+    `__init__`.
+    """
     found = {}
     for path in PACKAGE.rglob("*.py"):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -69,7 +74,9 @@ def without_type_checking(tree):
 
 
 def resolved(name, names=()):
-    """The modules meant by `from name import names`, or by `import name`; `name` without the package's own."""
+    """The modules meant by `from name import names`, or by `import name`; `name` without the
+    package's own.
+    """
     inner = [".".join(filter(None, (name, one))) for one in names]
     found = {one for one in inner if one in modules()}
     own = name or "__init__"
@@ -78,7 +85,9 @@ def resolved(name, names=()):
 
 
 def edges_of(tree, folder):
-    """The modules that a module imports: anywhere in it, or by a name in a text, as `import_module` takes it."""
+    """The modules that a module imports: anywhere in it, or by a name in a text, as
+    `import_module` takes it.
+    """
     found = set()
     for node in without_type_checking(tree):
         if isinstance(node, ast.ImportFrom):
@@ -89,8 +98,12 @@ def edges_of(tree, folder):
                 found |= resolved(name, [one.name for one in node.names])
         elif isinstance(node, ast.Import):
             inner = [one.name.partition(".") for one in node.names]
-            found |= {one for root, _, rest in inner if root == PACKAGE.name for one in resolved(rest)}
-        elif isinstance(node, ast.Constant) and re.fullmatch(rf"{PACKAGE.name}(\.\w+)+", str(node.value)):
+            found |= {
+                one for root, _, rest in inner if root == PACKAGE.name for one in resolved(rest)
+            }
+        elif isinstance(node, ast.Constant) and re.fullmatch(
+            rf"{PACKAGE.name}(\.\w+)+", str(node.value)
+        ):
             found |= resolved(node.value[len(PACKAGE.name) + 1 :])
     return found
 
@@ -103,7 +116,10 @@ def tree_of(module):
 def graph_of(nodes):
     """The other modules that some nodes of each module's tree import."""
     folders = {name: path.relative_to(PACKAGE).parts[:-1] for name, path in modules().items()}
-    return {name: edges_of(ast.Module(nodes(tree_of(name)), []), folders[name]) - {name} for name in modules()}
+    return {
+        name: edges_of(ast.Module(nodes(tree_of(name)), []), folders[name]) - {name}
+        for name in modules()
+    }
 
 
 def place(module):
@@ -117,7 +133,11 @@ def test_every_module_has_a_place():
 
 
 def test_imports_go_downwards_and_from_inference_not_to_covariances():
-    edges = [(module, other) for module, found in graph_of(lambda tree: tree.body).items() for other in found]
+    edges = [
+        (module, other)
+        for module, found in graph_of(lambda tree: tree.body).items()
+        for other in found
+    ]
     new = [(a, b) for a, b in edges if place(b) > place(a) or (a in INFERENCE and b in COVARIANCES)]
     assert not new, f"imports that the layout forbids: {sorted(new)}"
 
@@ -125,20 +145,29 @@ def test_imports_go_downwards_and_from_inference_not_to_covariances():
 @cache
 def code_cells():
     """The code cells of each page of the derivation, in the order of the pages."""
-    cells = {path.stem: json.loads(path.read_text(encoding="utf-8"))["cells"] for path in sorted((ROOT / "nbs").glob("[0-9]*_*.ipynb"))}
-    return {page: ["".join(cell["source"]) for cell in own if cell["cell_type"] == "code"] for page, own in cells.items()}
+    cells = {
+        path.stem: json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for path in sorted((ROOT / "nbs").glob("[0-9]*_*.ipynb"))
+    }
+    return {
+        page: ["".join(cell["source"]) for cell in own if cell["cell_type"] == "code"]
+        for page, own in cells.items()
+    }
 
 
 def test_the_pages_of_the_derivation_are_in_the_order_of_their_modules():
     text = "\n".join("\n".join(cells) for cells in code_cells().values())
-    exported = list(dict.fromkeys(re.findall(r"^#\| default_exp (\S+)", text, flags=re.MULTILINE)))  # some modules have two pages
+    # some modules have two pages
+    exported = list(dict.fromkeys(re.findall(r"^#\| default_exp (\S+)", text, flags=re.MULTILINE)))
     assert len(exported) > 10
     assert exported == sorted(exported, key=place)
 
 
 def test_cells_of_the_derivation_are_lessons():
     for page, cells in code_cells().items():
-        lengths, exported = ([len(cell.splitlines()) for cell in cells if mark in cell] for mark in ("", "#| export"))
+        lengths, exported = (
+            [len(cell.splitlines()) for cell in cells if mark in cell] for mark in ("", "#| export")
+        )
         assert max(exported, default=0) <= 60 and statistics.median(lengths) <= 8, page
 
 
@@ -146,8 +175,18 @@ ESTIMATORS = [name for name in modules() if name.split(".")[0] == "estimators"]
 
 
 def test_estimators_take_classes_and_no_functions_from_what_computes():
-    nodes = [node for module in ESTIMATORS for node in ast.walk(tree_of(module)) if isinstance(node, ast.ImportFrom)]
-    called = {one.name for node in nodes if (node.module or "").removeprefix("sparse_pep.") in COMPUTING for one in node.names}
+    nodes = [
+        node
+        for module in ESTIMATORS
+        for node in ast.walk(tree_of(module))
+        if isinstance(node, ast.ImportFrom)
+    ]
+    called = {
+        one.name
+        for node in nodes
+        if (node.module or "").removeprefix("sparse_pep.") in COMPUTING
+        for one in node.names
+    }
     functions = {name for name in called if name[0].islower()}
     assert functions == KNOWN_FUNCTIONS.keys()
 
@@ -155,7 +194,11 @@ def test_estimators_take_classes_and_no_functions_from_what_computes():
 def mathematics(tree):
     """Where a module multiplies, factorises or solves with matrices."""
     words = {"linalg", "einsum", "dot", "matmul", "tensordot", "cholesky", "solve", "inv"}
-    return [node for node in ast.walk(tree) if isinstance(node, ast.MatMult) or getattr(node, "attr", "") in words]
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.MatMult) or getattr(node, "attr", "") in words
+    ]
 
 
 @pytest.mark.parametrize("module", ESTIMATORS)
@@ -170,7 +213,10 @@ def test_estimators_compute_nothing(module):
         ("from sparse_pep.numerics import linalg", {"numerics.linalg"}),
         ("import sparse_pep.model as m", {"model"}),
         ("def f():\n    from sparse_pep.data.cluster import DaskSource", {"data.cluster"}),
-        ("def __getattr__(name):\n    return getattr(import_module('sparse_pep.plots'), name)", {"plots"}),
+        (
+            "def __getattr__(name):\n    return getattr(import_module('sparse_pep.plots'), name)",
+            {"plots"},
+        ),
         ("if TYPE_CHECKING:\n    from sparse_pep.estimators.base import load", set()),
         ("from . import __version__", set()),
         ("from sparse_pep import SparsePEPRegressor", {"__init__"}),
@@ -183,14 +229,16 @@ def test_an_edge_is_seen_where_it_hides(code, expected):
 
 
 def test_an_edge_out_of_a_folder_is_seen():
-    assert edges_of(ast.parse("from ..kernels import Kernel\nfrom .base import load\nfrom . import diagnostics"), ("estimators",)) == {
-        "kernels",
-        "estimators.base",
-        "estimators.diagnostics",
-    }
+    assert edges_of(
+        ast.parse(
+            "from ..kernels import Kernel\nfrom .base import load\nfrom . import diagnostics"
+        ),
+        ("estimators",),
+    ) == {"kernels", "estimators.base", "estimators.diagnostics"}
 
 
-# A budget is lowered when something leaves, and never raised: a new feature names what leaves for it.
+# A budget is lowered when something leaves, and never raised: a new feature names what leaves for
+# it.
 BUDGETS = {
     "lines": 17129,
     "code_lines": 10672,
@@ -209,19 +257,36 @@ BUDGETS = {
 
 def without_docstrings(text):
     """The number of lines of a module that hold code."""
-    lines, marks = set(), (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    lines, marks = (
+        set(),
+        (
+            tokenize.COMMENT,
+            tokenize.NL,
+            tokenize.NEWLINE,
+            tokenize.INDENT,
+            tokenize.DEDENT,
+            tokenize.ENDMARKER,
+        ),
+    )
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in marks:
             lines |= set(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and ast.get_docstring(node) is not None
+        ):
             lines -= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     return len(lines)
 
 
 def public_names(tree):
     """The length of `__all__`."""
-    assigned = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"]
+    assigned = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
     return sum(len(value.elts) for value in assigned)
 
 
@@ -237,14 +302,33 @@ def reached(graph, module):
 
 def circles():
     """Groups of modules that need each other, type annotations and names in texts included."""
-    graph = graph_of(lambda tree: [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Constant))])
+    graph = graph_of(
+        lambda tree: [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Import, ast.ImportFrom, ast.Constant))
+        ]
+    )
     needed = {name: reached(graph, name) for name in graph}
-    return {frozenset(other for other in needed[name] if name in needed[other]) for name in graph if name in needed[name]}
+    return {
+        frozenset(other for other in needed[name] if name in needed[other])
+        for name in graph
+        if name in needed[name]
+    }
 
 
 def floors():
-    """The number of modules in the longest chain of imports that are made when the package is imported."""
-    height, graph = {}, graph_of(lambda tree: [node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))])
+    """The number of modules in the longest chain of imports that are made when the package is
+    imported.
+    """
+    height, graph = (
+        {},
+        graph_of(
+            lambda tree: [
+                node for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))
+            ]
+        ),
+    )
     for name in graphlib.TopologicalSorter(graph).static_order():
         height[name] = 1 + max((height[other] for other in graph[name]), default=0)
     return max(height.values())
@@ -291,12 +375,17 @@ def measured(tmp_path_factory):
     texts = [path.read_text(encoding="utf-8") for path in modules().values()]
     options = CliRunner().invoke(sparse_pep.cli.main, ["fit", "--help"]).output
     folder, path = tmp_path_factory.mktemp("entered"), os.environ | {"PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", ENTERED], cwd=folder, env=path, capture_output=True, check=True)
+    subprocess.run(
+        [sys.executable, "-c", ENTERED], cwd=folder, env=path, capture_output=True, check=True
+    )
     entered = json.loads((folder / "counts.json").read_text())
     return {
         "lines": sum(len(text.splitlines()) for text in texts),
         "code_lines": sum(map(without_docstrings, texts)),
-        "lines_of_tests": sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py")),
+        "lines_of_tests": sum(
+            len(path.read_text(encoding="utf-8").splitlines())
+            for path in (ROOT / "tests").rglob("*.py")
+        ),
         **{f"entered_by_{name}": count for name, count in entered.items()},
         "constructor_arguments": len(inspect.signature(SparsePEPRegressor).parameters),
         "options_of_fit": len(re.findall(r"^  (?:-\w, )?--(?!help)[a-z]", options, re.MULTILINE)),
@@ -310,9 +399,16 @@ def measured(tmp_path_factory):
 @pytest.mark.parametrize("name", BUDGETS)
 def test_nothing_grows_beyond_its_budget(measured, name):
     assert measured[name] <= BUDGETS[name], (
-        f"{name}: {measured[name]}, of which {BUDGETS[name]} are allowed; let something leave, or merge what is there"
+        f"{name}: {measured[name]}, of which {BUDGETS[name]} are allowed; let something "
+        "leave, or merge what is there"
     )
 
 
 def test_code_is_counted_without_docstrings_and_comments():
-    assert without_docstrings('"""A module."""\n\n# comment\nx = (\n    1\n)\n\n\ndef f():\n    """One."""\n    return x  # two\n') == 5
+    assert (
+        without_docstrings(
+            '"""A module."""\n\n# comment\nx = (\n    1\n)\n\n\ndef f():\n    '
+            '"""One."""\n    return x  # two\n'
+        )
+        == 5
+    )

@@ -1,4 +1,6 @@
-"""Local prediction against exact numbers, and its laws: pieces, weights, several functions, rows that are left out."""
+"""Local prediction against exact numbers, and its laws: pieces, weights, several functions, rows
+that are left out.
+"""
 
 import warnings
 from dataclasses import replace
@@ -15,7 +17,15 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, HeteroscedasticGaussian, Probit
-from sparse_pep.local import LocalRows, exchanged, left_out_groups, local_predict, local_rows, sites_on_f, stacks
+from sparse_pep.local import (
+    LocalRows,
+    exchanged,
+    left_out_groups,
+    local_predict,
+    local_rows,
+    sites_on_f,
+    stacks,
+)
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence, model_predict
 from sparse_pep.multiclass import Softmax
@@ -54,11 +64,15 @@ def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
     for case in entry["cases"]:
         fit = model_evidence(model, data, case["alpha"], tol=1e-11)
         rows = local_rows(fit, data, case["alpha"], n_neighbours=3)
-        assert [set(found) for found in rows.nearest(X_test, 3)] == [set(one) for one in entry["neighbours"]]
+        assert [set(found) for found in rows.nearest(X_test, 3)] == [
+            set(one) for one in entry["neighbours"]
+        ]
         mean, var = local_predict(model, fit.posteriors, X_test, rows)
         np.testing.assert_allclose(mean, case["held"]["f_mean"], rtol=1e-6)
         np.testing.assert_allclose(var, case["held"]["f_var"], rtol=1e-6)
-        np.testing.assert_allclose(Probit().predict_proba(mean, var)[:, 1], case["held"]["prob"], rtol=1e-6)
+        np.testing.assert_allclose(
+            Probit().predict_proba(mean, var)[:, 1], case["held"]["prob"], rtol=1e-6
+        )
 
 
 def small(targets="gaussian", seed=0, N=24):
@@ -82,7 +96,10 @@ def small(targets="gaussian", seed=0, N=24):
 def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, monkeypatch):
     rng = np.random.default_rng(0)
     X, X_test = rng.normal(size=(300, D)), rng.normal(size=(400, D))
-    model, data = Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1)), Rows(X, np.sin(X[:, 0]), blocks=blocks)
+    model, data = (
+        Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1)),
+        Rows(X, np.sin(X[:, 0]), blocks=blocks),
+    )
     fit = model_evidence(model, data, 0.5)
     rows = local_rows(fit, data, 0.5, n_neighbours=9)
     with threadpool_limits(threads, user_api="blas"):
@@ -90,7 +107,9 @@ def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, 
     monkeypatch.setattr("sparse_pep.local.ROOM", 60)
     for some in (slice(0, 400), slice(0, 7), slice(61, 62)):
         found = local_predict(model, fit.posteriors, X_test[some], rows)
-        np.testing.assert_allclose(np.reshape(found, (2, -1)), [part[some] for part in whole], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            np.reshape(found, (2, -1)), [part[some] for part in whole], rtol=1e-9, atol=1e-12
+        )
 
 
 def test_a_weight_of_two_is_the_row_twice():
@@ -99,55 +118,104 @@ def test_a_weight_of_two_is_the_row_twice():
     found = []
     for own, k in ((data._replace(weight=2.0), 4), (twice, 8)):
         fit = model_evidence(model, own, 0.5)
-        found.append(local_predict(model, fit.posteriors, data.X + 0.2, local_rows(fit, own, 0.5, n_neighbours=k)))
+        found.append(
+            local_predict(
+                model, fit.posteriors, data.X + 0.2, local_rows(fit, own, 0.5, n_neighbours=k)
+            )
+        )
     np.testing.assert_allclose(*found, rtol=1e-7)
 
 
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("blocks", [None, np.arange(24) // 4])
 def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
-    """With Gaussian noise the other sites do not change, so a fit without the row, or without its block, says the same."""
+    """With Gaussian noise the other sites do not change, so a fit without the row, or without
+    its block, says the same.
+    """
     model, data = small()
     data = data._replace(blocks=blocks)
     fit = model_evidence(model, data, power)
     rows, seen = local_rows(fit, data, power, n_neighbours=5), set()
     for members, tests, counted in left_out_groups(rows):
-        for part, D, A, means in stacks(model, fit.posteriors, rows, data.X, members, tests)([slice(len(members))]):
-            local, known = (exchanged(rows, members[part], D, A, means, counted[part], local) for local in (True, False))
+        for part, D, A, means in stacks(model, fit.posteriors, rows, data.X, members, tests)(
+            [slice(len(members))]
+        ):
+            local, known = (
+                exchanged(rows, members[part], D, A, means, counted[part], local)
+                for local in (True, False)
+            )
             for i, j in np.ndindex(tests[part].shape):
                 n = tests[part][i, j]
                 left = np.arange(24) != n if blocks is None else blocks != blocks[n]
                 near, few, x = members[part][i][counted[part][i]], data.at(left), data.X[n : n + 1]
                 again = model_evidence(model, few, power)
-                own = LocalRows(data.X[near], np.full((1, 5), 25.0), 25.0 * data.y[near][None], np.full(5, power), np.ones(5), None, 5)
+                own = LocalRows(
+                    data.X[near],
+                    np.full((1, 5), 25.0),
+                    25.0 * data.y[near][None],
+                    np.full(5, power),
+                    np.ones(5),
+                    None,
+                    5,
+                )
                 if blocks is not None:
-                    own = local_rows(again, few._replace(blocks=np.unique(few.blocks, return_inverse=True)[1]), power)
-                label = None if blocks is None else blocks[near[:1]] - (blocks[near[:1]] > blocks[n])
+                    own = local_rows(
+                        again,
+                        few._replace(blocks=np.unique(few.blocks, return_inverse=True)[1]),
+                        power,
+                    )
+                label = (
+                    None if blocks is None else blocks[near[:1]] - (blocks[near[:1]] > blocks[n])
+                )
                 for found, used in ((local, own), (known, None)):
                     expected = local_predict(model, again.posteriors, x, used, blocks=label)
-                    np.testing.assert_allclose([found[0][0, i, j], found[1][0, i, j]], np.ravel(expected), rtol=1e-6, atol=1e-9)
+                    np.testing.assert_allclose(
+                        [found[0][0, i, j], found[1][0, i, j]],
+                        np.ravel(expected),
+                        rtol=1e-6,
+                        atol=1e-9,
+                    )
                 seen.add(int(n))
     assert seen == set(range(24))
 
 
 def wavy(N=200):
-    """A function that varies faster than six inducing points can follow, and labels of six intervals."""
+    """A function that varies faster than six inducing points can follow, and labels of six
+    intervals.
+    """
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 6, size=(N, 1))
-    return X, np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=N), np.array(list("abcdef"))[X[:, 0].astype(int)]
+    return (
+        X,
+        np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=N),
+        np.array(list("abcdef"))[X[:, 0].astype(int)],
+    )
 
 
-FAST = {"n_inducing": 6, "random_state": 0, "kernel": SquaredExponential(0.5, 0.3), "mean": ConstantMean(0.4), "training": None, "noise_variance": 0.01}
+FAST = {
+    "n_inducing": 6,
+    "random_state": 0,
+    "kernel": SquaredExponential(0.5, 0.3),
+    "mean": ConstantMean(0.4),
+    "training": None,
+    "noise_variance": 0.01,
+}
 
 
-@pytest.mark.parametrize("given", [{"local": 20}, {"local": "blocks", "blocks": 40}, {"local": "auto", "blocks": 40}])
+@pytest.mark.parametrize(
+    "given", [{"local": 20}, {"local": "blocks", "blocks": 40}, {"local": "auto", "blocks": 40}]
+)
 def test_every_prediction_is_local(given):
     X, y, _ = wavy()
     X_test, f = np.linspace(0.2, 5.8, 30)[:, None], np.sin(5 * np.linspace(0.2, 5.8, 30))
     model = SparsePEPRegressor(**FAST, standardize=False, **given).fit(X, y)
     mean, std = model.predict(X_test, return_std=True)
     unlike = SparsePEPRegressor(**FAST, standardize=True, **given | {"local": None}).fit(X, y)
-    assert np.sqrt(np.mean((mean - f) ** 2)) < 0.15 < np.sqrt(np.mean((unlike.predict(X_test) - f) ** 2))
+    assert (
+        np.sqrt(np.mean((mean - f) ** 2))
+        < 0.15
+        < np.sqrt(np.mean((unlike.predict(X_test) - f) ** 2))
+    )
     np.testing.assert_allclose(model.predict_f(X_test)[0], mean)
     joint, cov = model.predict(X_test, return_cov=True)
     np.testing.assert_allclose((joint, np.sqrt(np.diag(cov))), (mean, std))
@@ -159,11 +227,21 @@ def test_every_prediction_is_local(given):
 
 def test_a_classifier_predicts_locally():
     X, y, _ = wavy()
-    model = SparsePEPClassifier(n_inducing=4, kernel=SquaredExponential(4.0, 0.3), training=None, local="auto", random_state=0)
+    model = SparsePEPClassifier(
+        n_inducing=4,
+        kernel=SquaredExponential(4.0, 0.3),
+        training=None,
+        local="auto",
+        random_state=0,
+    )
     model.fit(X, y > 0)
     assert model.diagnostics_["local"] == "20 neighbours" and model.diagnostics_["local_gain"] > 0.1
     X_test = np.linspace(0.2, 5.8, 60)[:, None]
-    assert model.score(X_test, np.sin(5 * X_test[:, 0]) > 0) > 0.9 > model.set_params(local=None).fit(X, y > 0).score(X_test, np.sin(5 * X_test[:, 0]) > 0)
+    assert (
+        model.score(X_test, np.sin(5 * X_test[:, 0]) > 0)
+        > 0.9
+        > model.set_params(local=None).fit(X, y > 0).score(X_test, np.sin(5 * X_test[:, 0]) > 0)
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,16 +258,31 @@ def test_the_guard_returns_to_the_global_prediction_and_says_why(given, said):
     model = SparsePEPRegressor(**FAST | given, local=20).fit(X, y)
     assert said in model.summary()
     same = SparsePEPRegressor(**FAST | given).fit(X, y)
-    np.testing.assert_array_equal(model.predict(X[:5], return_std=True), same.predict(X[:5], return_std=True))
+    np.testing.assert_array_equal(
+        model.predict(X[:5], return_std=True), same.predict(X[:5], return_std=True)
+    )
 
 
 def test_blocks_that_lose_much_are_a_warning():
-    """At power 0 the sites of Poisson counts average over a large unexplained variance; at power 0.5 they do not."""
+    """At power 0 the sites of Poisson counts average over a large unexplained variance; at power
+    0.5 they do not.
+    """
     rng = np.random.default_rng(0)
     X = np.sort(rng.uniform(0, 10, size=(100, 1)), axis=0)
     y = rng.poisson(np.exp(2.0 + 3.0 * np.sin(5 * X[:, 0])))
-    model = SparsePEP(likelihood="poisson", n_inducing=4, kernel=Matern32(9.0, 0.5), training=None, standardize=False, blocks=10, local="blocks", random_state=0)
-    with pytest.warns(UserWarning, match="`local='blocks'` predicts left out rows by .* nats per row worse"):
+    model = SparsePEP(
+        likelihood="poisson",
+        n_inducing=4,
+        kernel=Matern32(9.0, 0.5),
+        training=None,
+        standardize=False,
+        blocks=10,
+        local="blocks",
+        random_state=0,
+    )
+    with pytest.warns(
+        UserWarning, match="`local='blocks'` predicts left out rows by .* nats per row worse"
+    ):
         model.set_params(power=0.0).fit(X, y)
     assert model.diagnostics_["local_gain"] < -1.0
     with warnings.catch_warnings(action="error"):  # the warning is given from half a nat on
@@ -205,7 +298,11 @@ def test_blocks_of_test_rows_go_by_their_labels(tmp_path):
     for own in (model, load(tmp_path / "model.npz")):
         (at_b, at_c), _ = own.predict_f(X_test, blocks=["b", "c"])
         assert own.predict_f(X_test)[0][0] == pytest.approx(at_c) != pytest.approx(at_b)
-    for bad, words in ((["b"], "for each of 2 rows"), (["b", "g"], "'g'"), ([1, 2], "labels of the fit")):
+    for bad, words in (
+        (["b"], "for each of 2 rows"),
+        (["b", "g"], "'g'"),
+        ([1, 2], "labels of the fit"),
+    ):
         with pytest.raises(ValueError, match=f"`blocks`.*{words}"):
             model.predict_f(X_test, blocks=bad)
     with pytest.raises(ValueError, match="`blocks` needs a model that predicts from its blocks"):
@@ -232,15 +329,27 @@ def test_what_does_not_go_together_is_refused(given, words):
 def test_a_source_predicts_as_arrays_do(blocks):
     """In pieces, some rows do not count; blocks keep their labels."""
     X, y, _ = wavy()
-    weight, X_test = np.where((np.arange(200) if blocks is None else blocks) % 7, 1.0, 0.0), np.linspace(0.2, 5.8, 30)[:, None]
+    weight, X_test = (
+        np.where((np.arange(200) if blocks is None else blocks) % 7, 1.0, 0.0),
+        np.linspace(0.2, 5.8, 30)[:, None],
+    )
     options = FAST | {"power": 0.7, "local": "auto"}
     whole = SparsePEPRegressor(**options, blocks=blocks).fit(X, y, sample_weight=weight)
-    parts = SparsePEPRegressor(**options).fit(ArraySource(X, y, weight=weight, blocks=blocks, piece_rows=60))
+    parts = SparsePEPRegressor(**options).fit(
+        ArraySource(X, y, weight=weight, blocks=blocks, piece_rows=60)
+    )
     assert parts.diagnostics_["local"] == ("20 neighbours" if blocks is None else "blocks")
     given = {} if blocks is None else {"blocks": np.repeat([0, 9, 21], 10)}
-    np.testing.assert_allclose(parts.predict_f(X_test, **given), whole.predict_f(X_test, **given), rtol=1e-9)
-    with pytest.raises(ValueError, match=f"`local` cannot be {chr(39) + 'blocks' + chr(39) if blocks is None else 20}"):
-        parts.set_params(local="blocks" if blocks is None else 20).fit(ArraySource(X, y, blocks=blocks))
+    np.testing.assert_allclose(
+        parts.predict_f(X_test, **given), whole.predict_f(X_test, **given), rtol=1e-9
+    )
+    with pytest.raises(
+        ValueError,
+        match=f"`local` cannot be {chr(39) + 'blocks' + chr(39) if blocks is None else 20}",
+    ):
+        parts.set_params(local="blocks" if blocks is None else 20).fit(
+            ArraySource(X, y, blocks=blocks)
+        )
 
 
 def test_more_data_and_other_points_renew_the_rows():
@@ -255,7 +364,9 @@ def test_more_data_and_other_points_renew_the_rows():
 
 def test_a_row_among_many_equal_ones_is_left_out():
     ones = np.ones(30)
-    ((members, tests, counted),) = left_out_groups(LocalRows(np.zeros((30, 1)), ones[None], ones[None], ones, ones, n_neighbours=5))
+    ((members, tests, counted),) = left_out_groups(
+        LocalRows(np.zeros((30, 1)), ones[None], ones[None], ones, ones, n_neighbours=5)
+    )
     np.testing.assert_array_equal(members == tests, ~counted)
     assert np.all(np.sum(~counted, axis=1) == 1)
 
@@ -270,7 +381,10 @@ def test_where_no_distribution_is_left_the_prediction_is_global(targets):
     found = local_predict(model, fit.posteriors, data.X + 0.1, replace(rows, precision=negative))
     known = model_predict(model, fit.posteriors, data.X + 0.1)
     touched = np.any(odd[rows.nearest(data.X + 0.1, 3)], axis=1)
-    same = np.all([np.isclose(*pair, rtol=1e-9).reshape(-1, 24).all(axis=0) for pair in zip(found, known)], axis=0)
+    same = np.all(
+        [np.isclose(*pair, rtol=1e-9).reshape(-1, 24).all(axis=0) for pair in zip(found, known)],
+        axis=0,
+    )
     assert np.all(np.isfinite(np.concatenate(list(map(np.ravel, found)))))
     np.testing.assert_array_equal(same, touched)
 
@@ -281,10 +395,17 @@ def test_a_block_whose_noise_is_lost_in_rounding_has_the_global_prediction():
     fit = model_evidence(model, data, 0.5)
     rows, lost = local_rows(fit, data, 0.5), data.blocks == 2
     unlike = replace(rows, precision=np.where(lost, 1e18, rows.precision))
-    found, usual = (local_predict(model, fit.posteriors, data.X, own, blocks=data.blocks) for own in (unlike, rows))
-    np.testing.assert_allclose(found, np.where(lost, model_predict(model, fit.posteriors, data.X), usual), rtol=1e-9)
+    found, usual = (
+        local_predict(model, fit.posteriors, data.X, own, blocks=data.blocks)
+        for own in (unlike, rows)
+    )
+    np.testing.assert_allclose(
+        found, np.where(lost, model_predict(model, fit.posteriors, data.X), usual), rtol=1e-9
+    )
 
 
 def test_a_site_that_no_factor_on_f_can_have_counts_for_nothing():
-    precision, shift = sites_on_f(np.array([[2.0, 2.0]]), np.array([[1.0, 1.0]]), np.array([0.25, 1.0]), np.array([1.0, 1.0]))
+    precision, shift = sites_on_f(
+        np.array([[2.0, 2.0]]), np.array([[1.0, 1.0]]), np.array([0.25, 1.0]), np.array([1.0, 1.0])
+    )
     np.testing.assert_array_equal((precision[0], shift[0]), ([4.0, 0.0], [2.0, 0.0]))

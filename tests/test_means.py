@@ -1,4 +1,6 @@
-"""Mean functions: laws that every kind obeys, and what a mean does to evidence, predictions and training."""
+"""Mean functions: laws that every kind obeys, and what a mean does to evidence, predictions and
+training.
+"""
 
 import numpy as np
 import pytest
@@ -31,6 +33,7 @@ class TestLaws:
         for name, value in mean.parameters().items():
             assert again.parameters()[name].tobytes() == value.tobytes()
 
+
 def test_every_kind_is_tested_and_saved():
     assert {type(mean) for mean in KINDS.values()} == set(MEANS.values())
 
@@ -38,24 +41,34 @@ def test_every_kind_is_tested_and_saved():
 def test_training_finds_a_trend_and_goes_on_with_it():
     t = np.linspace(0, 5, 80)[:, None]
     y = 3.0 - 2.0 * t[:, 0] + 0.3 * np.sin(4 * t[:, 0]) + 0.05 * rng.normal(size=80)
-    model = SparsePEPRegressor(n_inducing=15, mean="linear", standardize=False, random_state=0).fit(t, y)
-    assert abs(model.mean_.slope[0] + 2.0) < 0.2 and set(model.parameters()) >= {"mean.intercept", "mean.slope"}
+    model = SparsePEPRegressor(n_inducing=15, mean="linear", standardize=False, random_state=0).fit(
+        t, y
+    )
+    assert abs(model.mean_.slope[0] + 2.0) < 0.2 and set(model.parameters()) >= {
+        "mean.intercept",
+        "mean.slope",
+    }
     assert abs(model.predict([[20.0]])[0] - (3.0 - 40.0)) < 3.0
     assert abs(model.predict_f([[20.0]])[0][0] - model.predict([[20.0]])[0]) < 1e-12
     draws = model.sample_f(t[:3], 4000, random_state=1)
     assert np.allclose(draws.mean(axis=1), model.predict(t[:3]), atol=0.05)
-    assert np.allclose(model.sample_y(t[:3], 4000, random_state=1).mean(axis=1), model.predict(t[:3]), atol=0.05)
+    assert np.allclose(
+        model.sample_y(t[:3], 4000, random_state=1).mean(axis=1), model.predict(t[:3]), atol=0.05
+    )
     kept = SparsePEPRegressor(
-        n_inducing=15, mean=LinearMean(0.0, [1.0]), fixed=["mean.slope", "mean.intercept"], random_state=0
+        n_inducing=15,
+        mean=LinearMean(0.0, [1.0]),
+        fixed=["mean.slope", "mean.intercept"],
+        random_state=0,
     ).fit(t, y)
     assert kept.mean_.slope[0] == 1.0 and kept.mean_.intercept == 0.0
 
 
 def test_several_classes_have_a_level_each():
     labels = np.repeat([0, 1, 2], [20, 6, 4])
-    model = SparsePEPClassifier(n_inducing=4, mean="constant", training=LBFGS(max_iter=20, tol=1e-2), random_state=0).fit(
-        rng.normal(size=(30, 1)), labels
-    )
+    model = SparsePEPClassifier(
+        n_inducing=4, mean="constant", training=LBFGS(max_iter=20, tol=1e-2), random_state=0
+    ).fit(rng.normal(size=(30, 1)), labels)
     levels = model.mean_.intercept
     assert (
         levels.shape == (3,) and levels[0] > levels[1] and levels[0] > levels[2]
@@ -65,7 +78,12 @@ def test_several_classes_have_a_level_each():
 
 @pytest.mark.parametrize(
     ("mean", "message"),
-    [("cubic", "'cubic'"), (3.0, "got 3.0"), (LinearMean(0.0, [1.0]), "2 columns"), (ConstantMean, "ConstantMean")],
+    [
+        ("cubic", "'cubic'"),
+        (3.0, "got 3.0"),
+        (LinearMean(0.0, [1.0]), "2 columns"),
+        (ConstantMean, "ConstantMean"),
+    ],
 )
 def test_what_is_no_mean_is_refused(mean, message):
     with pytest.raises(ValueError, match=message):

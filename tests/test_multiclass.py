@@ -31,7 +31,9 @@ def test_softmax_against_product_quadrature(n_classes, power):
     y, mean, var = cases(n_classes, 8, seed=n_classes)
     here = Softmax(n_classes).tilted(y, mean, var, power)
     for n in range(8):
-        z, d1, d2 = reference.tilted(reference.softmax_log_density, y[n], mean[:, n], var[:, n], power)
+        z, d1, d2 = reference.tilted(
+            reference.softmax_log_density, y[n], mean[:, n], var[:, n], power
+        )
         np.testing.assert_allclose(here.log_z[n], z, rtol=1e-8)
         np.testing.assert_allclose(here.d1[:, n], d1, rtol=1e-8)
         np.testing.assert_allclose(here.d2[:, n], d2, rtol=1e-8)
@@ -45,34 +47,74 @@ def test_softmax_in_cavities_with_variances_in_the_thousands(power):
     var[0, :3], mean[:, 5] = 0.01, 0.0
     here = Softmax(2).tilted(y, mean, var, power)
     for n in range(12):
-        moments = reference.tilted(reference.softmax_log_density, y[n], mean[:, n], var[:, n], power)
+        moments = reference.tilted(
+            reference.softmax_log_density, y[n], mean[:, n], var[:, n], power
+        )
         for found, expected in zip((here.log_z[n], here.d1[:, n], here.d2[:, n]), moments):
             np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def off(found, expected, var, floor):
-    """The largest error of z, d1 and d2 of each data point, relative to the value or to a floor in units of the cavity (N,)."""
+    """The largest error of z, d1 and d2 of each data point, relative to the value or to a floor
+    in units of the cavity (N,).
+    """
     units = np.ones(var.shape[1]), np.sqrt(var), var
-    parts = (np.abs(a - b) * unit / np.maximum(np.abs(b) * unit, floor) for a, b, unit in zip(found, expected, units))
+    parts = (
+        np.abs(a - b) * unit / np.maximum(np.abs(b) * unit, floor)
+        for a, b, unit in zip(found, expected, units)
+    )
     return np.max([np.max(np.atleast_2d(part), axis=0) for part in parts], axis=0)
 
 
-WIDTHS = {"narrow": [0.1], "of order one": [1.0], "wide": [100.0], "very wide": [1e4], "mixed": [0.1, 1e3, 3.0, 40.0], "mixed more": [1e4, 0.1]}
+WIDTHS = {
+    "narrow": [0.1],
+    "of order one": [1.0],
+    "wide": [100.0],
+    "very wide": [1e4],
+    "mixed": [0.1, 1e3, 3.0, 40.0],
+    "mixed more": [1e4, 0.1],
+}
 
 
-@pytest.mark.parametrize("n_classes, widths", [(20, "narrow"), (20, "of order one"), (20, "wide"), (2, "very wide"), (4, "very wide"), (8, "mixed"), (3, "mixed more")])
+@pytest.mark.parametrize(
+    "n_classes, widths",
+    [
+        (20, "narrow"),
+        (20, "of order one"),
+        (20, "wide"),
+        (2, "very wide"),
+        (4, "very wide"),
+        (8, "mixed"),
+        (3, "mixed more"),
+    ],
+)
 @pytest.mark.filterwarnings("error")
 def test_many_classes_and_widths_by_brute_force(n_classes, widths):
     var = np.resize(WIDTHS[widths], n_classes)
-    mean, y = np.random.default_rng(n_classes).normal(size=n_classes) * np.sqrt(np.median(var)), n_classes // 2
-    for power, expected in zip((0.0, 0.5, 1.0), reference.by_heights(y, mean, var, (0.0, 0.5, 1.0))):
-        for accuracy, tolerance in ((STRICT, 1e-6), (Accuracy(1e-9, 0.1), 1e-6), (Accuracy(1e-5, 0.1), 3e-5)):
-            found = Softmax(n_classes).tilted(np.array([y]), mean[:, None], var[:, None], power, accuracy)
+    mean, y = (
+        np.random.default_rng(n_classes).normal(size=n_classes) * np.sqrt(np.median(var)),
+        n_classes // 2,
+    )
+    for power, expected in zip(
+        (0.0, 0.5, 1.0), reference.by_heights(y, mean, var, (0.0, 0.5, 1.0))
+    ):
+        for accuracy, tolerance in (
+            (STRICT, 1e-6),
+            (Accuracy(1e-9, 0.1), 1e-6),
+            (Accuracy(1e-5, 0.1), 3e-5),
+        ):
+            found = Softmax(n_classes).tilted(
+                np.array([y]), mean[:, None], var[:, None], power, accuracy
+            )
             expected = [np.reshape(part, np.shape(value)) for part, value in zip(expected, found)]
             assert off(found, expected, var[:, None], 0.1)[0] < tolerance
 
 
-@pytest.mark.parametrize("stretch", [(1.0, 1.0), (3.0, 1.0), (1.0, 3.0)], ids=["as they are", "far apart", "growing fast"])
+@pytest.mark.parametrize(
+    "stretch",
+    [(1.0, 1.0), (3.0, 1.0), (1.0, 3.0)],
+    ids=["as they are", "far apart", "growing fast"],
+)
 def test_the_error_is_estimated(stretch, monkeypatch):
     """Also where the heights are too far from each other: never by much less than it is."""
     y, mean, var = cases(4, 60, seed=7, low=-1.0, high=3.0)
@@ -82,7 +124,9 @@ def test_the_error_is_estimated(stretch, monkeypatch):
         origin, (step, growth, first, last) = found(*arguments)
         ends = np.sinh(growth * np.stack([first, last])) * step / growth
         step, growth = stretch[0] * step, stretch[1] * growth
-        return origin, np.stack([step, growth, *np.round(np.arcsinh(ends * growth / step) / growth)])
+        return origin, np.stack(
+            [step, growth, *np.round(np.arcsinh(ends * growth / step) / growth)]
+        )
 
     monkeypatch.setattr(multiclass, "height_range", stretched)
     rough = Softmax(4).tilted(y, mean, var, 0.5, Accuracy(1e-5, 0.1))
@@ -105,7 +149,9 @@ def test_softmax_keeps_digits_when_certain():
 def test_refusals_and_config():
     likelihood = Softmax(3)
     np.testing.assert_array_equal(likelihood.check([0, 1, 2]), [0.0, 1.0, 2.0])
-    assert likelihood.n_latent == 3 and from_config(to_config(Softmax(5), "likelihood"), "likelihood") == Softmax(5)
+    assert likelihood.n_latent == 3 and from_config(
+        to_config(Softmax(5), "likelihood"), "likelihood"
+    ) == Softmax(5)
     for bad in ([0, 3], [-1, 0], [0.5, 1], [np.nan, 0]):
         with pytest.raises(ValueError, match="y"):
             likelihood.check(bad)
@@ -137,10 +183,15 @@ def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkey
     own = np.resize([0.0, 1.0, 0.5], 9)[of_block] if power == "private" else None
     data = Rows(X, y, weight=1.0 + of_block % 3, blocks=blocks, power=own)
     mean = ConstantMean(np.array([0.3, -1.0, 0.5]))
-    model = Model(SquaredExponential(20.0, [1.0, 1.5]), InducingPoints(X[:7].copy()), Softmax(3), mean)
+    model = Model(
+        SquaredExponential(20.0, [1.0, 1.5]), InducingPoints(X[:7].copy()), Softmax(3), mean
+    )
     power = 0.5 if power == "private" else power
     fit, gradient = model_gradient(model, data, power, tol=1e-11)
     monkeypatch.setattr(Softmax, "shift_invariant", False)
     plain, expected = model_gradient(model, data, power, tol=1e-11)
     assert fit.converged and plain.converged and fit.n_sweeps < 0.7 * plain.n_sweeps
-    assert error(fit.log_evidence, plain.log_evidence) < 1e-12 and gradient_error(gradient, expected) < 1e-9
+    assert (
+        error(fit.log_evidence, plain.log_evidence) < 1e-12
+        and gradient_error(gradient, expected) < 1e-9
+    )

@@ -1,4 +1,6 @@
-"""One notation: every letter in a formula of the derivation is defined once, on the notation page or on its own page."""
+"""One notation: every letter in a formula of the derivation is defined once, on the notation
+page or on its own page.
+"""
 
 import json
 import re
@@ -15,7 +17,8 @@ TOKEN = re.compile(
     rf"(?P<mark>(?:{ACCENT}|{FACE})(?:\s*\{{?\s*(?:{ACCENT}|{FACE}))?)\s*(?:\{{(?P<group>[^{{}}]*)\}}|(?P<one>\\[A-Za-z]+|[A-Za-z]))"
     r"|(?P<letter>\\[A-Za-z]+|[A-Za-z])"
 )
-GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau phi varphi
+GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa
+lambda mu nu xi pi rho sigma tau phi varphi
     chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell""".split()
 
 
@@ -27,11 +30,17 @@ def texts(page):
 
 
 def letters(formula):
-    """The letters of a formula in order, each with its accent and type face; letters of subscripts count as well.
+    """The letters of a formula in order, each with its accent and type face; letters of subscripts
+    count as well.
 
-    A bar is the derivative with respect to what is under it, so it makes no letter of its own; upright words are names.
+    A bar is the derivative with respect to what is under it, so it makes no letter of its own;
+    upright words are names.
     """
-    formula = re.sub(r"\\(operatorname\*?|mathrm|mathcal(?=\{GP\})|text|textbf|label|tag|begin|end)\s*(\{[^{}]*\}|[A-Za-z])", " ", formula)
+    formula = re.sub(
+        r"\\(operatorname\*?|mathrm|mathcal(?=\{GP\})|text|textbf|label|tag|begin|end)\s*(\{[^{}]*\}|[A-Za-z])",
+        " ",
+        formula,
+    )
     formula = re.sub(r"\\(bar|overline)(?![A-Za-z])", " ", formula)
     for found in TOKEN.finditer(formula):
         inside = found["letter"] or found["one"] or found["group"]
@@ -47,7 +56,9 @@ def formulas(text):
 
 def first_letters(text):
     """The letters that a row or an item defines: the first of each part of its formulas."""
-    parts = [part for formula in formulas(text) for part in re.split(r",|(?=\\mathcal)|\(", formula)]
+    parts = [
+        part for formula in formulas(text) for part in re.split(r",|(?=\\mathcal)|\(", formula)
+    ]
     return {first for part in parts for first in list(letters(part))[:1]}
 
 
@@ -56,13 +67,23 @@ def general():
     page = "\n".join(texts("about/notation"))
     rows = [row.split("|")[1] for row in page.splitlines() if row.startswith("|")]
     indices = [line for line in page.splitlines() if line.startswith("- **Indices.**")]
-    return set().union(*(first_letters(text) for text in rows), *(first_letters(text) for text in indices))
+    return set().union(
+        *(first_letters(text) for text in rows), *(first_letters(text) for text in indices)
+    )
 
 
 def local(page):
-    """The letters that a page defines for itself, in the lists under "Letters of this page" or "section"."""
-    listed = re.findall(r"\*\*Letters of this (?:page|section)\.\*\*.*?\n\n((?:- .*\n?)+)", "\n".join(texts(page)))
-    items = [line[2:].partition(" is ")[0].partition(" are ")[0] for block in listed for line in block.splitlines()]
+    """The letters that a page defines for itself, in the lists under "Letters of this page" or
+    "section".
+    """
+    listed = re.findall(
+        r"\*\*Letters of this (?:page|section)\.\*\*.*?\n\n((?:- .*\n?)+)", "\n".join(texts(page))
+    )
+    items = [
+        line[2:].partition(" is ")[0].partition(" are ")[0]
+        for block in listed
+        for line in block.splitlines()
+    ]
     return set().union(*(first_letters(item) for item in items), set())
 
 
@@ -74,7 +95,20 @@ def test_every_letter_is_defined_once(page):
 
 
 def test_letters_are_read_as_they_are_printed():
-    formula = r"\mathbf{w}_n^\top\mathbf u + \tilde{\boldsymbol\nu} - \bar K_{\mathbf{uf}}\,\mathrm{KL}(q)\operatorname{diag}(\tau)\dots"
-    found = [r"\mathbf w", "n", r"\mathbf u", r"\tilde\boldsymbol \nu", "K", r"\mathbf u", r"\mathbf f", "q", r"\tau"]
+    formula = (
+        r"\mathbf{w}_n^\top\mathbf u + \tilde{\boldsymbol\nu} - \bar K_{\mathbf{uf}}\,"
+        r"\mathrm{KL}(q)\operatorname{diag}(\tau)\dots"
+    )
+    found = [
+        r"\mathbf w",
+        "n",
+        r"\mathbf u",
+        r"\tilde\boldsymbol \nu",
+        "K",
+        r"\mathbf u",
+        r"\mathbf f",
+        "q",
+        r"\tau",
+    ]
     assert list(letters(formula)) == found
     assert first_letters(r"$r, \hat r_n$") == {"r", r"\hat r"}

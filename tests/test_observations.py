@@ -1,4 +1,6 @@
-"""Exact numbers, computed elsewhere, of fits to values, slopes, signs of slopes, averages and differences together."""
+"""Exact numbers, computed elsewhere, of fits to values, slopes, signs of slopes, averages and
+differences together.
+"""
 
 from dataclasses import replace
 
@@ -21,7 +23,9 @@ def observation(row, y=None, **noise):
         return SlopeSign(X, row["dim"], sign=row["sign"], scale=row["nu"])
     if row["kind"] == "difference":
         return Difference(X, [row["x2"]], **targets)
-    kind, names = {"value": (Value, ()), "slope": (Slope, ("dim",)), "mean": (Mean, ("width",))}[row["kind"]]
+    kind, names = {"value": (Value, ()), "slope": (Slope, ("dim",)), "mean": (Mean, ("width",))}[
+        row["kind"]
+    ]
     return kind(X, *(row[name] for name in names), **targets)
 
 
@@ -32,52 +36,105 @@ def test_exact_numbers_of_observations(kind, tolerance, case):
     rows = []
     for row, y in zip(exact["observations"], exact["y"]):
         label = kind == "mixed" and row["kind"] == "difference"
-        rows.append(observation(row, y, **({"likelihood": "probit"} if label else {"noise_variance": exact["noise_var"]})))
+        rows.append(
+            observation(
+                row,
+                y,
+                **({"likelihood": "probit"} if label else {"noise_variance": exact["noise_var"]}),
+            )
+        )
     model = SparsePEPRegressor(
-        kernel=SquaredExponential(exact["variance"], exact["lengthscales"]), features=InducingPoints(exact["Z"]), power=exact["alpha"],
-        training=None, jitter=0.0,
-    ).fit(rows)  # fmt: skip
+        kernel=SquaredExponential(exact["variance"], exact["lengthscales"]),
+        features=InducingPoints(exact["Z"]),
+        power=exact["alpha"],
+        training=None,
+        jitter=0.0,
+    ).fit(rows)
     found = [model.predict_f(observation(row)) for row in exact["tests"]]
     np.testing.assert_allclose(model.log_marginal_likelihood_value_, exact["log_z"], rtol=tolerance)
-    np.testing.assert_allclose([mean[0] for mean, _ in found], exact["mean"], rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(
+        [mean[0] for mean, _ in found], exact["mean"], rtol=tolerance, atol=tolerance
+    )
     np.testing.assert_allclose([var[0] for _, var in found], exact["var"], rtol=tolerance)
     gradient = model.log_marginal_likelihood_gradient()
-    for name, key in (("kernel.log_variance", "log_variance"), ("kernel.log_lengthscale", "log_lengthscales"), ("features.Z", "Z")):
-        np.testing.assert_allclose(gradient[name], exact.get("grad", {key: gradient[name]})[key], rtol=tolerance, atol=tolerance)
+    for name, key in (
+        ("kernel.log_variance", "log_variance"),
+        ("kernel.log_lengthscale", "log_lengthscales"),
+        ("features.Z", "Z"),
+    ):
+        np.testing.assert_allclose(
+            gradient[name],
+            exact.get("grad", {key: gradient[name]})[key],
+            rtol=tolerance,
+            atol=tolerance,
+        )
 
 
-# What rows of every kind have in an estimator, beside values; with scales s of the inputs and t of the targets
+# What rows of every kind have in an estimator, beside values; with scales s of the inputs and t of
+# the targets
 
 X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(12, 2))
 F, OTHER, ALL = np.sin(X[:, 0]) + 0.5 * X[:, 1], X[::-1] + 0.1, np.arange(12)
 KINDS = {
-    "values": lambda n, s=1.0, t=1.0: Value(s * OTHER[n], t * F[::-1][n], noise_variance=0.1 * t**2),
-    "slopes": lambda n, s=1.0, t=1.0: Slope(s * OTHER[n], 0, t / s * np.cos(OTHER[n, 0]), noise_variance=0.1 * (t / s) ** 2),
+    "values": lambda n, s=1.0, t=1.0: Value(
+        s * OTHER[n], t * F[::-1][n], noise_variance=0.1 * t**2
+    ),
+    "slopes": lambda n, s=1.0, t=1.0: Slope(
+        s * OTHER[n], 0, t / s * np.cos(OTHER[n, 0]), noise_variance=0.1 * (t / s) ** 2
+    ),
     "signs": lambda n, s=1.0, t=1.0: SlopeSign(s * X[n], 1, scale=0.5),
-    "averages": lambda n, s=1.0, t=1.0: Mean(s * OTHER[n], s * 0.3, t * F[::-1][n], noise_variance=0.1 * t**2),
-    "differences": lambda n, s=1.0, t=1.0: Difference(s * X[n], s * OTHER[n], t * (F - F[::-1])[n], noise_variance=0.1 * t**2),
-    "preferences": lambda n, s=1.0, t=1.0: Difference(s * X[n], s * OTHER[n], np.where(F > F[::-1], 1, -1)[n], likelihood="probit"),
+    "averages": lambda n, s=1.0, t=1.0: Mean(
+        s * OTHER[n], s * 0.3, t * F[::-1][n], noise_variance=0.1 * t**2
+    ),
+    "differences": lambda n, s=1.0, t=1.0: Difference(
+        s * X[n], s * OTHER[n], t * (F - F[::-1])[n], noise_variance=0.1 * t**2
+    ),
+    "preferences": lambda n, s=1.0, t=1.0: Difference(
+        s * X[n], s * OTHER[n], np.where(F > F[::-1], 1, -1)[n], likelihood="probit"
+    ),
 }
 
 
 def fitted(data, weight=None, known=None, cls=SparsePEPRegressor, **options):
     options = {"features": InducingPoints(X[:8]), "training": None, "random_state": 0} | options
-    return cls(**({"noise_variance": 0.2} if cls is SparsePEPRegressor else {}) | options).fit(data, sample_weight=weight, known_variance=known)
+    return cls(**({"noise_variance": 0.2} if cls is SparsePEPRegressor else {}) | options).fit(
+        data, sample_weight=weight, known_variance=known
+    )
 
 
 def in_units(kind, s, t):
-    model = fitted([Value(s * X, t * F), kind(ALL, s, t)], features=None, n_inducing=8, standardize=True)
+    model = fitted(
+        [Value(s * X, t * F), kind(ALL, s, t)], features=None, n_inducing=8, standardize=True
+    )
     return model.predict(s * X) / t
 
 
 EQUAL = {  # two models that are the same, of values v and rows k
-    "weights": lambda v, k: (fitted([v, k(ALL)], np.repeat([1.0, 2.0], 12)), fitted([v, k(ALL), k(ALL)])),
-    "blocks": lambda v, k: (fitted([v, k(ALL)], blocks=np.tile(ALL, 2)), fitted([k(ALL[::-1]), v], blocks=np.r_[ALL[::-1], ALL])),
-    "powers": lambda v, k: (fitted([v, k(ALL)], power=np.full(24, 0.3)), fitted([v, k(ALL)], power=0.3)),
-    "known variances": lambda v, k: (fitted([v, k(ALL)], known=np.repeat([0.3, 0.0], 12)), fitted([v, k(ALL)], noise_variance=0.5)),
-    "tight": lambda v, k: (fitted([v, k(ALL)], power=0.0, tight=True), fitted([k(ALL), v], power=0.0, tight=True)),
+    "weights": lambda v, k: (
+        fitted([v, k(ALL)], np.repeat([1.0, 2.0], 12)),
+        fitted([v, k(ALL), k(ALL)]),
+    ),
+    "blocks": lambda v, k: (
+        fitted([v, k(ALL)], blocks=np.tile(ALL, 2)),
+        fitted([k(ALL[::-1]), v], blocks=np.r_[ALL[::-1], ALL]),
+    ),
+    "powers": lambda v, k: (
+        fitted([v, k(ALL)], power=np.full(24, 0.3)),
+        fitted([v, k(ALL)], power=0.3),
+    ),
+    "known variances": lambda v, k: (
+        fitted([v, k(ALL)], known=np.repeat([0.3, 0.0], 12)),
+        fitted([v, k(ALL)], noise_variance=0.5),
+    ),
+    "tight": lambda v, k: (
+        fitted([v, k(ALL)], power=0.0, tight=True),
+        fitted([k(ALL), v], power=0.0, tight=True),
+    ),
     "units": lambda v, k: (in_units(k, 10.0, 3.0), in_units(k, 1.0, 1.0)),
-    "batches": lambda v, k: (fitted([Value(X[:6], F[:6]), k(ALL[:6])]).partial_fit([Value(X[6:], F[6:]), k(ALL[6:])]), fitted([v, k(ALL)])),
+    "batches": lambda v, k: (
+        fitted([Value(X[:6], F[:6]), k(ALL[:6])]).partial_fit([Value(X[6:], F[6:]), k(ALL[6:])]),
+        fitted([v, k(ALL)]),
+    ),
 }
 
 
@@ -85,8 +142,14 @@ EQUAL = {  # two models that are the same, of values v and rows k
 @pytest.mark.parametrize("ability", EQUAL)
 def test_what_a_row_has_these_rows_have(ability, kind):
     pair = EQUAL[ability](Value(X, F), KINDS[kind])
-    exact = ability != "batches" or kind not in ("signs", "preferences")  # sites of earlier rows are not revised
-    one, other = (np.append(m.predict_f(Slope(X, 0)), m.log_marginal_likelihood_value_) if hasattr(m, "fit") else m for m in pair)
+    # sites of earlier rows are not revised
+    exact = ability != "batches" or kind not in ("signs", "preferences")
+    one, other = (
+        np.append(m.predict_f(Slope(X, 0)), m.log_marginal_likelihood_value_)
+        if hasattr(m, "fit")
+        else m
+        for m in pair
+    )
     assert error(one, other) < (1e-6 if exact else 0.3)
 
 
@@ -97,14 +160,23 @@ def test_every_estimator_takes_them_beside_its_own_targets(kind):
     assert np.all(np.isfinite(fitted([row]).predict(X)))
     own = row if row.likelihood else replace(row, likelihood="gaussian", noise_variance=None)
     for cls, y, options in (
-        (SparsePEPRegressor, F, {}), (SparsePEPRegressor, F, {"monotone": {1: 1}}), (SparsePEPClassifier, np.where(F > 0.0, "b", "a"), {}),
-        (SparsePEP, np.round(np.exp(F)), {"likelihood": "poisson"}), (SparsePEP, F, {"likelihood": "student_t"}),
-    ):  # fmt: skip
+        (SparsePEPRegressor, F, {}),
+        (SparsePEPRegressor, F, {"monotone": {1: 1}}),
+        (SparsePEPClassifier, np.where(F > 0.0, "b", "a"), {}),
+        (SparsePEP, np.round(np.exp(F)), {"likelihood": "poisson"}),
+        (SparsePEP, F, {"likelihood": "student_t"}),
+    ):
         model = fitted([Value(X, y), own], cls=cls, **options)
-        assert np.isfinite(model.score(X, y)) and np.all(np.isfinite(found := model.leave_one_out())) and len(found) == 12 + 12 * (kind != "signs")
+        assert (
+            np.isfinite(model.score(X, y))
+            and np.all(np.isfinite(found := model.leave_one_out()))
+            and len(found) == 12 + 12 * (kind != "signs")
+        )
         if cls is not SparsePEPClassifier:
             (low, high), draws = model.predict_interval(X, 0.9), model.sample_y(X, 200)
-            assert 0.8 < np.mean((low[:, None] <= draws) & (draws <= high[:, None])) and model.sample_f(X, 3).shape == (12, 3)
+            assert 0.8 < np.mean(
+                (low[:, None] <= draws) & (draws <= high[:, None])
+            ) and model.sample_f(X, 3).shape == (12, 3)
 
 
 VALUES, SLOPES = Value(X, F), KINDS["slopes"](ALL)
@@ -113,16 +185,37 @@ VALUES, SLOPES = Value(X, F), KINDS["slopes"](ALL)
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        *((lambda kernel=kernel: fitted([SLOPES], kernel=kernel), f"Slope .* {type(kernel).__name__}") for kernel in (Matern12(), Periodic(), White())),
-        (lambda: fitted([Value(X[:, :1], F)], kernel=Matern32(), features=Fourier(-3.0, 3.0, 4)), "Fourier .* slopes"),
-        *((lambda name=name: fitted([VALUES, SLOPES], **{name: "auto"}), f"`{name}`") for name in ("local", "mean")),
+        *(
+            (
+                lambda kernel=kernel: fitted([SLOPES], kernel=kernel),
+                f"Slope .* {type(kernel).__name__}",
+            )
+            for kernel in (Matern12(), Periodic(), White())
+        ),
+        (
+            lambda: fitted([Value(X[:, :1], F)], kernel=Matern32(), features=Fourier(-3.0, 3.0, 4)),
+            "Fourier .* slopes",
+        ),
+        *(
+            (lambda name=name: fitted([VALUES, SLOPES], **{name: "auto"}), f"`{name}`")
+            for name in ("local", "mean")
+        ),
         (lambda: fitted([ArraySource(X, F), SLOPES]), "list of observations"),
-        (lambda: fitted([VALUES, SLOPES]).partial_fit(ArraySource(X, F)), "`partial_fit` .* source"),
-        (lambda: fitted([VALUES, SLOPES]).partial_fit([VALUES, KINDS["signs"](ALL)]), "kinds that `fit` had"),
+        (
+            lambda: fitted([VALUES, SLOPES]).partial_fit(ArraySource(X, F)),
+            "`partial_fit` .* source",
+        ),
+        (
+            lambda: fitted([VALUES, SLOPES]).partial_fit([VALUES, KINDS["signs"](ALL)]),
+            "kinds that `fit` had",
+        ),
         (lambda: fitted(ArraySource(X, F), monotone={0: 1}), "`monotone` needs data in memory"),
         (lambda: fitted([VALUES, SLOPES], monotone={0: 1}, blocks=4), "`monotone` .* no `blocks`"),
         (lambda: fitted([VALUES, SLOPES]).sample_f(Slope(X, 0)), "`predict_f` takes"),
-        (lambda: SparsePEPClassifier().fit([Value(X, np.digitize(F, [-0.5, 0.5])), SLOPES]), "Softmax"),
+        (
+            lambda: SparsePEPClassifier().fit([Value(X, np.digitize(F, [-0.5, 0.5])), SLOPES]),
+            "Softmax",
+        ),
     ],
 )
 def test_what_has_no_meaning_is_refused_in_one_line(make, words):

@@ -1,4 +1,6 @@
-"""Codes as inputs: correlated outputs, targets with gaps, and inducing inputs that keep their codes."""
+"""Codes as inputs: correlated outputs, targets with gaps, and inducing inputs that keep their
+codes.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +10,15 @@ from scipy.stats import multivariate_normal
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.kernels import Categorical, Coregion, Matern32, SquaredExponential, output_rows, stack_outputs, unstack_outputs
+from sparse_pep.kernels import (
+    Categorical,
+    Coregion,
+    Matern32,
+    SquaredExponential,
+    output_rows,
+    stack_outputs,
+    unstack_outputs,
+)
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.shards import Rows
@@ -26,25 +36,49 @@ FIXED = ["kernel.0.log_variance"]
 
 
 def regressor(**arguments):
-    return SparsePEPRegressor(**{"kernel": KERNEL, "n_inducing": 15, "noise_variance": 0.05, "random_state": 0, "fixed": FIXED, "training": LBFGS(max_iter=100, tol=1e-3)} | arguments)
+    return SparsePEPRegressor(
+        **{
+            "kernel": KERNEL,
+            "n_inducing": 15,
+            "noise_variance": 0.05,
+            "random_state": 0,
+            "fixed": FIXED,
+            "training": LBFGS(max_iter=100, tol=1e-3),
+        }
+        | arguments
+    )
 
 
 def test_evidence_is_that_of_the_dense_process_with_correlated_outputs():
     outputs = Coregion(weights=[[0.9, 0.2], [-0.5, 0.4]], variance=[0.3, 0.1], active_dims=[2])
     own = Matern32(1.0, [1.5, 2.5], active_dims=[0, 1])
-    fit = model_evidence(Model(own * outputs, InducingPoints(ROWS), Gaussian(0.1)), Rows(ROWS, ALL), 0.5, 0.0)
+    fit = model_evidence(
+        Model(own * outputs, InducingPoints(ROWS), Gaussian(0.1)), Rows(ROWS, ALL), 0.5, 0.0
+    )
     seen = ~np.isnan(GAPS.T.ravel())
     dense = np.kron(outputs.covariance, Matern32(1.0, [1.5, 2.5])(X))[np.ix_(seen, seen)]
-    assert error(fit.log_evidence, multivariate_normal.logpdf(ALL, cov=dense + 0.1 * np.eye(len(ALL)))) < 1e-7
+    assert (
+        error(fit.log_evidence, multivariate_normal.logpdf(ALL, cov=dense + 0.1 * np.eye(len(ALL))))
+        < 1e-7
+    )
 
 
 def test_an_output_with_gaps_learns_from_the_other(tmp_path):
     model = regressor().fit(ROWS, ALL)
-    assert model.kernel_.kernels[0].active_dims == (0, 1) and set(model.features_.Z[:, 2]) == {0.0, 1.0}
+    assert model.kernel_.kernels[0].active_dims == (0, 1) and set(model.features_.Z[:, 2]) == {
+        0.0,
+        1.0,
+    }
     missing = np.isnan(GAPS[:, 1])
     predicted = unstack_outputs(model.predict(output_rows(X, 2)), 2)
-    alone = regressor(kernel=Matern32(1.0, 2.0), fixed=()).fit(X[~missing], GAPS[~missing, 1]).predict(X[missing])
-    ours, theirs = (np.sqrt(np.mean((part - Y[missing, 1]) ** 2)) for part in (predicted[missing, 1], alone))
+    alone = (
+        regressor(kernel=Matern32(1.0, 2.0), fixed=())
+        .fit(X[~missing], GAPS[~missing, 1])
+        .predict(X[missing])
+    )
+    ours, theirs = (
+        np.sqrt(np.mean((part - Y[missing, 1]) ** 2)) for part in (predicted[missing, 1], alone)
+    )
     assert ours < 0.2 < 0.4 < theirs
     covariance = model.kernel_.kernels[1].covariance
     assert covariance[0, 1] < -0.8 * np.sqrt(np.prod(np.diag(covariance)))
@@ -58,32 +92,62 @@ def test_inducing_inputs_keep_codes_however_they_are_trained(way):
     if way == "standardize":
         arguments |= {"standardize": True}
     if way == "source":
-        rows, y, arguments = ArraySource(ROWS, ALL, piece_rows=20), None, {"standardize": True} | arguments
+        rows, y, arguments = (
+            ArraySource(ROWS, ALL, piece_rows=20),
+            None,
+            {"standardize": True} | arguments,
+        )
     if way == "adam":
         arguments |= {"training": Adam(batch_size=20, n_epochs=10)}
     if way == "auto":
         arguments |= {"n_inducing": "auto"}
     if way == "named twice":  # the code is also a number
-        arguments |= {"kernel": SquaredExponential(active_dims=[0, 2]) * Categorical(active_dims=[2]), "fixed": ()}
+        arguments |= {
+            "kernel": SquaredExponential(active_dims=[0, 2]) * Categorical(active_dims=[2]),
+            "fixed": (),
+        }
     if way == "classes":
-        kind, y, arguments = SparsePEPClassifier, ALL > 0, {"kernel": KERNEL, "standardize": True, "n_inducing": 8, "training": None}
+        kind, y, arguments = (
+            SparsePEPClassifier,
+            ALL > 0,
+            {"kernel": KERNEL, "standardize": True, "n_inducing": 8, "training": None},
+        )
     model = kind(**arguments).fit(rows, y)
-    assert set(model.features_.Z[:, 2]) == {0.0, 1.0} and model.x_mean_[2] == 0.0 and model.x_scale_[2] == 1.0
-    assert np.any(model.x_mean_[:2]) == ("standardize" in arguments) and np.all(np.isfinite(model.predict(ROWS)))
+    assert (
+        set(model.features_.Z[:, 2]) == {0.0, 1.0}
+        and model.x_mean_[2] == 0.0
+        and model.x_scale_[2] == 1.0
+    )
+    assert np.any(model.x_mean_[:2]) == ("standardize" in arguments) and np.all(
+        np.isfinite(model.predict(ROWS))
+    )
 
 
 BLOCKS = np.arange(len(ALL)) // 4
 
 
 @pytest.mark.filterwarnings("ignore:training stopped")
-@pytest.mark.parametrize("way", ["rows", "standardize", "blocks", "neighbours", "pieces", "later rows", "adam"])
+@pytest.mark.parametrize(
+    "way", ["rows", "standardize", "blocks", "neighbours", "pieces", "later rows", "adam"]
+)
 def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_path):
     """0.05 and 0.2 are 0.05 everywhere and another 0.15, which is known, for output 1."""
     arguments = {"training": None, "standardize": True, "features": InducingPoints(ROWS[::5])}
-    arguments |= {"standardize": {"standardize": True, "kernel": Matern32(active_dims=[0, 1]), "fixed": ()}, "blocks": {"blocks": BLOCKS}, "neighbours": {"local": 20}}.get(way, {})
+    arguments |= {
+        "standardize": {"standardize": True, "kernel": Matern32(active_dims=[0, 1]), "fixed": ()},
+        "blocks": {"blocks": BLOCKS},
+        "neighbours": {"local": 20},
+    }.get(way, {})
     if way == "adam":
-        arguments |= {"training": Adam(batch_size=30, n_epochs=2), "fixed": [*FIXED, "log_noise_variance"], "standardize": False}
-    grouped, plain = regressor(noise_variance=GroupedGaussian((0.05, 0.2), 2), **arguments), regressor(**arguments)
+        arguments |= {
+            "training": Adam(batch_size=30, n_epochs=2),
+            "fixed": [*FIXED, "log_noise_variance"],
+            "standardize": False,
+        }
+    grouped, plain = (
+        regressor(noise_variance=GroupedGaussian((0.05, 0.2), 2), **arguments),
+        regressor(**arguments),
+    )
     known = 0.15 * ROWS[:, 2] * (np.var(ALL) if way != "adam" else 1.0)
     if way == "pieces":
         grouped.fit(ArraySource(ROWS, ALL, piece_rows=20))
@@ -96,28 +160,60 @@ def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_pa
         plain.partial_fit(ROWS[:20], ALL[:20], known_variance=known[:20])
     grouped.save(tmp_path / "m.npz")
     back = load(tmp_path / "m.npz")
-    assert error(grouped.log_marginal_likelihood_value_, plain.log_marginal_likelihood_value_) < 1e-10
+    assert (
+        error(grouped.log_marginal_likelihood_value_, plain.log_marginal_likelihood_value_) < 1e-10
+    )
     assert error(grouped.leave_one_out(), plain.leave_one_out()) < 1e-8
     for model in (grouped, back):
-        assert error(model.predict_log_density(ROWS, ALL), plain.predict_log_density(ROWS, ALL, known)) < 1e-8
+        assert (
+            error(model.predict_log_density(ROWS, ALL), plain.predict_log_density(ROWS, ALL, known))
+            < 1e-8
+        )
     mean, std = grouped.predict(ROWS, return_std=True)
-    own = (mean, std**2) if way != "pieces" else grouped.predict(ArraySource(ROWS, ALL, piece_rows=30), return_std=True)
-    assert error(own[0], plain.predict(ROWS)) < 1e-8 and error(own[1] if way != "pieces" else own[1] ** 2, plain.predict(ROWS, return_std=True)[1] ** 2 + known) < 1e-8
+    own = (
+        (mean, std**2)
+        if way != "pieces"
+        else grouped.predict(ArraySource(ROWS, ALL, piece_rows=30), return_std=True)
+    )
+    assert (
+        error(own[0], plain.predict(ROWS)) < 1e-8
+        and error(
+            own[1] if way != "pieces" else own[1] ** 2,
+            plain.predict(ROWS, return_std=True)[1] ** 2 + known,
+        )
+        < 1e-8
+    )
     cov = grouped.predict(ROWS, return_cov=True)[1]
-    assert error(np.diag(cov), std**2) < 1e-8 and error(grouped.noise_std_, grouped.y_scale_ * np.sqrt([0.05, 0.2])) < 1e-12
+    assert (
+        error(np.diag(cov), std**2) < 1e-8
+        and error(grouped.noise_std_, grouped.y_scale_ * np.sqrt([0.05, 0.2])) < 1e-12
+    )
 
 
 @pytest.mark.filterwarnings("ignore:training stopped")
-@pytest.mark.parametrize("way", [{"training": LBFGS(tol=0.1)}, {"training": Adam(batch_size=30, learning_rate=0.1, n_epochs=30)}])
+@pytest.mark.parametrize(
+    "way",
+    [
+        {"training": LBFGS(tol=0.1)},
+        {"training": Adam(batch_size=30, learning_rate=0.1, n_epochs=30)},
+    ],
+)
 def test_the_noise_of_each_output_is_trained(way):
     noisy = ALL + 0.5 * ROWS[:, 2] * np.random.default_rng(3).normal(size=len(ALL))
-    low, high = regressor(noise_variance=GroupedGaussian((0.1, 0.1), 2), **way).fit(ROWS, noisy).noise_std_
+    low, high = (
+        regressor(noise_variance=GroupedGaussian((0.1, 0.1), 2), **way).fit(ROWS, noisy).noise_std_
+    )
     assert low < 0.25 < 0.4 < high < 0.7
 
 
 def test_a_restart_can_change_the_signs_of_the_weights():
     model = Model(KERNEL, InducingPoints(ROWS[::6]), Gaussian(0.1))
-    weights = np.array([disturbed(model, np.random.default_rng(seed)).kernel.kernels[1].weights[:, 0] for seed in range(40)])
+    weights = np.array(
+        [
+            disturbed(model, np.random.default_rng(seed)).kernel.kernels[1].weights[:, 0]
+            for seed in range(40)
+        ]
+    )
     at = KERNEL.kernels[1].weights[:, 0]
     assert np.all(weights != at) and np.all(np.abs(weights.mean(axis=0) / at - 1.0) < 0.5)
     assert 0.05 < np.mean(np.prod(weights, axis=1) < 0.0) < 0.5
@@ -129,18 +225,36 @@ def test_a_restart_can_change_the_signs_of_the_weights():
 @pytest.mark.parametrize(
     "wrong, words",
     [
-        (lambda: GroupedGaussian((0.1,), 2), "`noise_variance` must be a positive number for each of two codes"),
-        (lambda: GroupedGaussian((0.1, 0.1), 3).at(ROWS), "`column` 3 of the codes is not there: X has 3 columns"),
-        (lambda: regressor(noise_variance=GroupedGaussian((0.1, 0.1), 0)).fit(ROWS, ALL), "column 0 must hold the codes 0, …, 1 of the noise variances"),
-        (lambda: regressor(noise_variance=[0.1, 0.1]).fit(ROWS, ALL), "`noise_variance` must be a positive number"),
-        (lambda: SparsePEP(likelihood=GroupedGaussian((0.1, 0.2), 2)).fit(ROWS, ALL), "use SparsePEPRegressor, with this as its `noise_variance`"),
+        (
+            lambda: GroupedGaussian((0.1,), 2),
+            "`noise_variance` must be a positive number for each of two codes",
+        ),
+        (
+            lambda: GroupedGaussian((0.1, 0.1), 3).at(ROWS),
+            "`column` 3 of the codes is not there: X has 3 columns",
+        ),
+        (
+            lambda: regressor(noise_variance=GroupedGaussian((0.1, 0.1), 0)).fit(ROWS, ALL),
+            "column 0 must hold the codes 0, …, 1 of the noise variances",
+        ),
+        (
+            lambda: regressor(noise_variance=[0.1, 0.1]).fit(ROWS, ALL),
+            "`noise_variance` must be a positive number",
+        ),
+        (
+            lambda: SparsePEP(likelihood=GroupedGaussian((0.1, 0.2), 2)).fit(ROWS, ALL),
+            "use SparsePEPRegressor, with this as its `noise_variance`",
+        ),
         (lambda: Coregion(), "`n_outputs` of Coregion must be a whole number"),
         (lambda: Coregion(2, rank=3), "`rank` of Coregion"),
         (lambda: Coregion(3, weights=np.ones((2, 1))), "n_outputs` 3"),
         (lambda: Coregion(2, variance=[1.0, 1.0, 1.0]), "`variance`"),
         (lambda: Coregion(2, weights=[[np.nan], [1.0]]), "`weights`"),
         (lambda: Coregion(2)(X), "name it, such as `active_dims=\\[1\\]`"),
-        (lambda: KERNEL(ROWS + 0.5, ROWS), "column 2 must hold the codes 0, …, 1 of Coregion; got 0.5"),
+        (
+            lambda: KERNEL(ROWS + 0.5, ROWS),
+            "column 2 must hold the codes 0, …, 1 of Coregion; got 0.5",
+        ),
         (lambda: KERNEL.diag(np.column_stack([X, np.full(40, 2.0)])), "got 2.0"),
         (lambda: Categorical(correlation=1.0), "`correlation` of Categorical"),
         (lambda: stack_outputs(X, Y[:, 0]), "`Y` must have a row for each of the 40 rows"),

@@ -1,4 +1,6 @@
-"""Sums over pieces of data: the numbers of one array in memory, whatever the cut, in memory that does not grow with the data."""
+"""Sums over pieces of data: the numbers of one array in memory, whatever the cut, in memory that
+does not grow with the data.
+"""
 
 import gc
 import tracemalloc
@@ -36,28 +38,52 @@ weight = rng.integers(0, 4, size=N) * 1.0
 powers = np.resize([0.0, 1.0, 0.5, 1e-7], N)
 kernel, points = SquaredExponential(4.0, [1.0, 2.0]), InducingPoints(X[:6].copy())
 gaussian = Model(kernel, points, Gaussian(0.1))
-blocks = np.repeat([4, 1, 7, 0, 2, 3, 9, 8], [3, 9, 1, 6, 5, 9, 2, 5])  # rows of a block follow each other
+# rows of a block follow each other
+blocks = np.repeat([4, 1, 7, 0, 2, 3, 9, 8], [3, 9, 1, 6, 5, 9, 2, 5])
 
 
-# --- regression -------------------------------------------------------------------------------------------------------
+# --- regression
+# --------------------------------------------------------------------------------------------------
 
 
-# --- any likelihood ---------------------------------------------------------------------------------------------------
+# --- any likelihood
+# --------------------------------------------------------------------------------------------------
 
 CASES = {
     "regression": (gaussian, y),
     "outputs": (gaussian, np.c_[y, -y, y**2]),
     "probit": (Model(kernel, points, Probit()), signs),
-    "classes": (Model(SquaredExponential(1.0, [1.0, 2.0]), points, Softmax(3)), 1.0 * (f > 1) + (f > -1)),
+    "classes": (
+        Model(SquaredExponential(1.0, [1.0, 2.0]), points, Softmax(3)),
+        1.0 * (f > 1) + (f > -1),
+    ),
 }
-SEARCHES = {  # model, targets, power, sweeps; the longest step at the end, and the sites from which the search starts
+# model, targets, power, sweeps; the longest step at the end, and the sites from which the search
+# starts
+SEARCHES = {
     "ends early": (3000.0, Probit(), signs, 1.0, 1, 1.0, None),
     "has no time": (3000.0, Probit(), signs, 1.0, 0, 1.0, None),
     "damped": (3000.0, Probit(), signs, 1.0, 25, 1.0, None),
     "keeps precisions of labels positive": (1000.0, Probit(), signs, 0.0, 80, 1.0, None),
     "gives up a step that does not help": (1000.0, StudentT(0.3, 2.0), y, 0.0, 80, 0.6, None),
-    "from no cavity": (4.0, StudentT(0.3, 4.0), y, 1.0, 40, 1.0, np.where(np.arange(N) < 12, -0.1, np.where(np.arange(N) == 30, 1.5, 0.0))),
-    "from no cavity, and ends early": (4.0, StudentT(0.3, 4.0), y, 1.0, 2, 1.0, np.where(np.arange(N) < 12, -0.1, np.where(np.arange(N) == 30, 1.5, 0.0))),
+    "from no cavity": (
+        4.0,
+        StudentT(0.3, 4.0),
+        y,
+        1.0,
+        40,
+        1.0,
+        np.where(np.arange(N) < 12, -0.1, np.where(np.arange(N) == 30, 1.5, 0.0)),
+    ),
+    "from no cavity, and ends early": (
+        4.0,
+        StudentT(0.3, 4.0),
+        y,
+        1.0,
+        2,
+        1.0,
+        np.where(np.arange(N) < 12, -0.1, np.where(np.arange(N) == 30, 1.5, 0.0)),
+    ),
     "from no posterior": (4.0, StudentT(0.3, 4.0), y, 1.0, 40, 1.0, np.full(N, -5.0)),
     "from no posterior, without time": (4.0, StudentT(0.3, 4.0), y, 1.0, 0, 1.0, np.full(N, -5.0)),
 }
@@ -66,16 +92,26 @@ SEARCHES = {  # model, targets, power, sweeps; the longest step at the end, and 
 def searched_twice(model, targets, power, sweeps, precision=None):
     """Searches over all rows and over pieces, from sites with these precisions."""
     start = None if precision is None else np.stack([precision, 0.0 * precision])[:, None]
-    pieces = None if start is None else [(start[..., first : first + 9],) for first in range(0, N, 9)]
+    pieces = (
+        None if start is None else [(start[..., first : first + 9],) for first in range(0, N, 9)]
+    )
     fit = adapter.search(model, Rows(X, targets), power, start, max_sweeps=sweeps)
-    return fit, adapter.search(model, ArraySource(X, targets, piece_rows=9), power, pieces, max_sweeps=sweeps)
+    return fit, adapter.search(
+        model, ArraySource(X, targets, piece_rows=9), power, pieces, max_sweeps=sweeps
+    )
 
 
 @pytest.mark.parametrize("case", SEARCHES)
 def test_a_hard_search_takes_the_same_steps_in_pieces(case):
     variance, likelihood, targets, power, sweeps, below, precision = SEARCHES[case]
     lengthscale = [0.3, 0.5] if case.startswith("gives up") else [1.0, 2.0]
-    fit, found = searched_twice(Model(SquaredExponential(variance, lengthscale), points, likelihood), targets, power, sweeps, precision)
+    fit, found = searched_twice(
+        Model(SquaredExponential(variance, lengthscale), points, likelihood),
+        targets,
+        power,
+        sweeps,
+        precision,
+    )
     assert found.converged == fit.converged == (sweeps > 2) and found.n_sweeps == fit.n_sweeps
     assert found.step == fit.step <= below and (precision is None or fit.step == 1.0)
     assert len(fit.trace) == len(found.trace) <= fit.n_sweeps + (precision is None)
@@ -86,10 +122,14 @@ def test_a_hard_search_takes_the_same_steps_in_pieces(case):
 def test_a_posterior_that_only_jitter_makes_is_none():
     precision, Kuu = np.zeros(N), factorise(points.Kuu(kernel), 0.0, "Kuu")
     v = solve_lower(Kuu, kernel(points.Z, X[20:21]))[:, 0]
-    precision[20] = -(1.0 + 1e-14) / (v @ v)  # I + Στvvᵀ is singular, and all cavities are distributions
+    # I + Στvvᵀ is singular, and all cavities are distributions
+    precision[20] = -(1.0 + 1e-14) / (v @ v)
     model = Model(kernel, points, StudentT(0.3, 4.0))
     fit, found = searched_twice(model, y, 1.0, 0, precision)
-    assert len(fit.trace) == len(found.trace) == 0 and error(found.log_evidence, fit.log_evidence) < 1e-12
+    assert (
+        len(fit.trace) == len(found.trace) == 0
+        and error(found.log_evidence, fit.log_evidence) < 1e-12
+    )
 
 
 def test_a_search_starts_from_earlier_sites_or_else_anew():
@@ -99,18 +139,29 @@ def test_a_search_starts_from_earlier_sites_or_else_anew():
     near = model.with_parameters(model.parameters() | {"kernel.log_variance": np.array(1.4)})
     expected = model_evidence(near, source, 0.5)
     warm = model_evidence(near, source, 0.5, start=cold.start)
-    assert warm.n_sweeps < expected.n_sweeps and error(warm.log_evidence, expected.log_evidence) < 1e-10
+    assert (
+        warm.n_sweeps < expected.n_sweeps
+        and error(warm.log_evidence, expected.log_evidence) < 1e-10
+    )
     again = model_evidence(model, source, 0.5, start=cold.start)
     assert again.n_sweeps == 0
-    from_array = model_evidence(model, source, 0.5, start=np.concatenate([np.asarray(own[0]) for own in cold.start], axis=-1))
+    from_array = model_evidence(
+        model,
+        source,
+        0.5,
+        start=np.concatenate([np.asarray(own[0]) for own in cold.start], axis=-1),
+    )
     assert from_array.n_sweeps == 0 and error(from_array.log_evidence, cold.log_evidence) < 1e-12
     astray = [(np.full((2, 1, len(own[0][0, 0])), 1e8),) for own in cold.start]
     lost = adapter.search(model, source, 0.5, astray, max_sweeps=500)
     found = model_evidence(model, source, 0.5, start=astray)
-    assert found.converged and found.n_sweeps == lost.n_sweeps + (0 if lost.converged else cold.n_sweeps)
+    assert found.converged and found.n_sweeps == lost.n_sweeps + (
+        0 if lost.converged else cold.n_sweeps
+    )
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
+# --- memory
+# --------------------------------------------------------------------------------------------------
 
 
 class Endless(Source):
@@ -143,12 +194,19 @@ def peak(work):
 
 
 ENDLESS = InducingPoints(np.linspace(0.0, 3.0, 4)[:, None])
-LEVELS, LABELS = (Model(SquaredExponential(), ENDLESS, likelihood) for likelihood in (Gaussian(0.1), Probit()))
+LEVELS, LABELS = (
+    Model(SquaredExponential(), ENDLESS, likelihood) for likelihood in (Gaussian(0.1), Probit())
+)
 WORKS = {
     "regression": lambda n, folder: model_gradient(LEVELS, Endless(n), 0.5),
     "search": lambda n, folder: model_gradient(LABELS, Endless(n, True, folder), 1.0, tol=1e-30),
     "bounds": lambda n, folder: model_bounds(LEVELS, Endless(n)),
-    "prediction": lambda n, folder: sum(mean.sum() for _, mean, _ in source_predict(LEVELS, model_gradient(LEVELS, Endless(1))[0].posteriors, Endless(n))),
+    "prediction": lambda n, folder: sum(
+        mean.sum()
+        for _, mean, _ in source_predict(
+            LEVELS, model_gradient(LEVELS, Endless(1))[0].posteriors, Endless(n)
+        )
+    ),
     "moments": lambda n, folder: Endless(n).total(moments_piece),
 }
 
@@ -173,20 +231,28 @@ def test_memory_does_not_grow_with_the_data(alone, work, tmp_path):
     assert many < few + 120_000  # 30 pieces more: one number a datum would be 240 kB
 
 
-# --- prediction -------------------------------------------------------------------------------------------------------
+# --- prediction
+# --------------------------------------------------------------------------------------------------
 
 
-# --- moments and training ----------------------------------------------------------------------------------------------
+# --- moments and training
+# ----------------------------------------------------------------------------------------------
 
 
 @properties
 @given(st.integers(1, 41), st.sampled_from([0.0, 1e8]), st.booleans())
 def test_moments_are_those_of_all_rows(rows, level, weighted):
-    columns, w = np.c_[X, np.ones(N)] + level, np.where(np.arange(N) < 9, 0.0, weight) if weighted else np.ones(N)
+    columns, w = (
+        np.c_[X, np.ones(N)] + level,
+        np.where(np.arange(N) < 9, 0.0, weight) if weighted else np.ones(N),
+    )
     of_X, of_y = ArraySource(columns, np.c_[y, -y], w, piece_rows=rows).total(moments_piece)
     kept = np.repeat(np.arange(N), w.astype(int))
     assert of_X.weight == of_y.weight == len(kept)
-    assert error(of_X.mean, columns[kept].mean(axis=0)) < 1e-12 and error(of_y.mean, [y[kept].mean(), -y[kept].mean()]) < 1e-12
+    assert (
+        error(of_X.mean, columns[kept].mean(axis=0)) < 1e-12
+        and error(of_y.mean, [y[kept].mean(), -y[kept].mean()]) < 1e-12
+    )
     assert error(of_X.spread, column_spread(columns[kept])) < (1e-7 if level else 1e-12)
     assert error(of_y.square / of_y.weight, np.var(np.c_[y, -y][kept], axis=0)) < 1e-12
     assert of_X.spread[2] == 1.0 and error(of_y.spread, column_spread(np.c_[y, -y][kept])) < 1e-12
@@ -202,26 +268,40 @@ def test_moments_of_nothing():
 @pytest.mark.parametrize("case", ["weights", "probit", "blocks", "powers", "restarts", "earlier"])
 def test_training_is_that_of_all_rows(case):
     model, targets = CASES["probit" if case == "probit" else "regression"]
-    columns = {"weights": {"weight": weight}, "blocks": {"blocks": blocks}, "powers": {"power": powers}}.get(case, {})
+    columns = {
+        "weights": {"weight": weight},
+        "blocks": {"blocks": blocks},
+        "powers": {"power": powers},
+    }.get(case, {})
     first = model_evidence(gaussian, Rows(X[:10], y[:10]))
     memory = remember(first.posteriors, first.log_evidence, points) if case == "earlier" else None
     training = LBFGS(max_iter=5, n_restarts=2 * (case == "restarts"))
     how = {"training": training, "fixed": ["features.Z"], "memory": memory}
-    expected, found = (train(model, data, **how) for data in (Rows(X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9)))
+    expected, found = (
+        train(model, data, **how)
+        for data in (Rows(X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9))
+    )
     assert found.counts == expected.counts and error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
 
 
-# --- what is refused --------------------------------------------------------------------------------------------------
+# --- what is refused
+# --------------------------------------------------------------------------------------------------
 
 REFUSED = {
     "weight": ({"data": Rows(X, signs, -1.0)}, "`weight` must lie in"),
     "no number": ({"data": Rows(X, signs, np.full(N, np.nan))}, "`weight` must lie in"),
-    "powers of others": ({"power": np.full(3, 0.5), "data": Rows(X, signs)}, "`power` must be one number.*each of the 40 rows"),
+    "powers of others": (
+        {"power": np.full(3, 0.5), "data": Rows(X, signs)},
+        "`power` must be one number.*each of the 40 rows",
+    ),
     "no targets": ({"data": ArraySource(X, piece_rows=9)}, "no targets `y`"),
     "powers": ({"power": powers}, "`power` must be one number"),
     "range": ({"power": 1.5}, r"`power` must lie in \[0, 1\]"),
-    "blocks astray": ({"data": ArraySource(X, signs, blocks=np.arange(N) % 4, piece_rows=9)}, "rows of a block must follow each other"),
+    "blocks astray": (
+        {"data": ArraySource(X, signs, blocks=np.arange(N) % 4, piece_rows=9)},
+        "rows of a block must follow each other",
+    ),
     "weights in a block": (
         {"data": ArraySource(X, signs, weight=1.0 + np.arange(N) % 3, blocks=blocks, piece_rows=9)},
         "`weight` must be the same for all data of a block",

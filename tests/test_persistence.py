@@ -1,4 +1,6 @@
-"""Model files from outside: whatever is wrong with one is said in one line that names it, and costs no memory."""
+"""Model files from outside: whatever is wrong with one is said in one line that names it, and
+costs no memory.
+"""
 
 import copy
 import io
@@ -15,9 +17,19 @@ from sparse_pep.numerics.files import digest
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 2))
 MADE = {
-    "several outputs": lambda: SparsePEPRegressor(n_inducing=4, training=None, standardize=True, mean="linear", blocks=8, local="blocks", random_state=0).fit(X, np.sin(X)),
-    "three classes": lambda: SparsePEPClassifier(n_inducing=4, training=None, random_state=0).fit(X, np.digitize(X[:, 0], [-0.4, 0.4])),
-}  # fmt: skip
+    "several outputs": lambda: SparsePEPRegressor(
+        n_inducing=4,
+        training=None,
+        standardize=True,
+        mean="linear",
+        blocks=8,
+        local="blocks",
+        random_state=0,
+    ).fit(X, np.sin(X)),
+    "three classes": lambda: SparsePEPClassifier(n_inducing=4, training=None, random_state=0).fit(
+        X, np.digitize(X[:, 0], [-0.4, 0.4])
+    ),
+}
 
 
 @pytest.fixture(scope="module", params=MADE)
@@ -32,7 +44,9 @@ def saved(request, tmp_path_factory):
 
 def write(path, description, arrays, **more):
     text, arrays = np.array(json.dumps(description)), arrays | more
-    arrays["digest"] = np.array(digest(text, *(array for name, array in arrays.items() if name != "digest")))
+    arrays["digest"] = np.array(
+        digest(text, *(array for name, array in arrays.items() if name != "digest"))
+    )
     np.savez(path, description=text, **arrays)
 
 
@@ -43,20 +57,32 @@ def refused_or_whole(path):
     except ValueError as error:
         assert str(path) in str(error) and "\n" not in str(error)
         return True
-    assert len(model.predict(np.ones((2, 2)))) == 2 and np.all(np.isfinite(model.predict_f(np.ones((2, 2))))) and model.summary()
+    assert (
+        len(model.predict(np.ones((2, 2)))) == 2
+        and np.all(np.isfinite(model.predict_f(np.ones((2, 2)))))
+        and model.summary()
+    )
     return False
 
 
 def places(value, at=()):
     """The path to every entry of a description, the first two of a list."""
-    parts = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    parts = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[:2])
+        if isinstance(value, list)
+        else ()
+    )
     for key, part in parts:
         yield (*at, key)
         yield from places(part, (*at, key))
 
 
 def with_value(description, place, value):
-    """The description with another value at a place, or without the entry if the value is KeyError."""
+    """The description with another value at a place, or without the entry if the value is
+    KeyError.
+    """
     changed = part = copy.deepcopy(description)
     *above, key = place
     for step in above:
@@ -68,7 +94,20 @@ def with_value(description, place, value):
     return changed
 
 
-WRONG = [None, True, -1, 0.5, 10**15, 1e400, 1e308, "x", [], [1, "a"], {"a": 1}, {"array": "array_0"}]
+WRONG = [
+    None,
+    True,
+    -1,
+    0.5,
+    10**15,
+    1e400,
+    1e308,
+    "x",
+    [],
+    [1, "a"],
+    {"a": 1},
+    {"array": "array_0"},
+]
 
 
 def test_every_entry_of_the_description_may_be_wrong(saved, tmp_path):
@@ -85,7 +124,13 @@ def test_every_array_may_be_another(saved, tmp_path):
     _, description, arrays = saved
     path = tmp_path / "model.npz"
     for name, array in arrays.items():
-        for other in (array.astype(str), np.zeros(0), array[None], np.full(np.shape(array), np.inf), arrays[str(RNG.choice(list(arrays)))]):
+        for other in (
+            array.astype(str),
+            np.zeros(0),
+            array[None],
+            np.full(np.shape(array), np.inf),
+            arrays[str(RNG.choice(list(arrays)))],
+        ):
             write(path, description, arrays, **{name: other})
             refused_or_whole(path)
 
@@ -107,11 +152,27 @@ def test_bytes_may_be_changed_or_missing(saved, tmp_path):
     [
         (("version",), np.inf, "damaged"),
         (("state", "feature_names"), 5, "it cannot be used"),
-        (("state", "fitted", "y_scale_"), np.inf, "its `y_scale_` must hold finite numbers; got inf"),
-        (("state", "latent", "0", "b"), [[1.0]], "its posterior must have Cholesky factors of shape (4, 4) and vectors of 4 numbers"),
-        (("state", "fitted", "n_features_in_"), 10**12, "its `x_range_` must hold the least and the largest value of 1000000000000 inputs"),
+        (
+            ("state", "fitted", "y_scale_"),
+            np.inf,
+            "its `y_scale_` must hold finite numbers; got inf",
+        ),
+        (
+            ("state", "latent", "0", "b"),
+            [[1.0]],
+            "its posterior must have Cholesky factors of shape (4, 4) and vectors of 4 numbers",
+        ),
+        (
+            ("state", "fitted", "n_features_in_"),
+            10**12,
+            "its `x_range_` must hold the least and the largest value of 1000000000000 inputs",
+        ),
         (("state", "estimator"), "load", "its `estimator` must be one of SparsePEPRegressor"),
-        (("state", "likelihood", "kind"), "Probit", "`model.npz` is a sparse_pep model file, but it cannot be used"),
+        (
+            ("state", "likelihood", "kind"),
+            "Probit",
+            "`model.npz` is a sparse_pep model file, but it cannot be used",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(saved, tmp_path, monkeypatch, place, value, words):
@@ -126,7 +187,9 @@ def test_what_is_wrong_is_said(saved, tmp_path, monkeypatch, place, value, words
 def header(shape, dtype):
     """The beginning of an array that claims this shape."""
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(file, {"shape": shape, "fortran_order": False, "descr": dtype})
+    np.lib.format.write_array_header_1_0(
+        file, {"shape": shape, "fortran_order": False, "descr": dtype}
+    )
     return file.getvalue()
 
 
@@ -134,7 +197,12 @@ def header(shape, dtype):
 def test_a_file_that_claims_more_than_it_holds_costs_no_memory(saved, tmp_path, claim):
     path, whole = tmp_path / "model.npz", saved[0]
     large = header((10**7,), "<f8") + bytes(8 * 10**7 if claim == "packed" else 0)
-    with zipfile.ZipFile(whole) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if claim == "packed" else zipfile.ZIP_STORED) as new:
+    with (
+        zipfile.ZipFile(whole) as old,
+        zipfile.ZipFile(
+            path, "w", zipfile.ZIP_DEFLATED if claim == "packed" else zipfile.ZIP_STORED
+        ) as new,
+    ):
         for name in old.namelist():
             new.writestr(name, large if name == "array_1.npy" else old.read(name))
     tracemalloc.start()

@@ -71,7 +71,11 @@ def bands(ax):
     [
         (Line(), None, ["95 % of y", "data", "mean"]),
         (NoisyLine(), 0.4, ["95 % of y", "95 % of f", "data", "mean"]),
-        (FullLine(), 0.1, ["95 % of y", "95 % of f", "data", "mean", "inducing points after (1 more beyond)"]),
+        (
+            FullLine(),
+            0.1,
+            ["95 % of y", "95 % of f", "data", "mean", "inducing points after (1 more beyond)"],
+        ),
     ],
 )
 def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
@@ -81,7 +85,9 @@ def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
     assert of_f is None if std_f is None else np.allclose(of_f, std_f)
     ax = plot_posterior_1d(model, X[:, None], Y)
     assert labels(ax) == words
-    np.testing.assert_allclose(bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f])))
+    np.testing.assert_allclose(
+        bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f]))
+    )
 
 
 def test_a_latent_function_that_is_not_the_mean_of_y_is_not_drawn():
@@ -95,18 +101,27 @@ def test_a_latent_function_that_is_not_the_mean_of_y_is_not_drawn():
 
 def test_lines_data_and_marks_lie_where_they_should():
     fig, given = plt.subplots()
-    ax = plot_posterior_1d(FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25)
+    ax = plot_posterior_1d(
+        FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25
+    )
     assert ax is given and len(plt.get_fignums()) == 1
     lines = {line.get_label(): line for line in ax.lines}
     np.testing.assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
-    np.testing.assert_allclose(lines["mean"].get_xydata(), np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)])
+    np.testing.assert_allclose(
+        lines["mean"].get_xydata(), np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)]
+    )
     assert ax.get_xlim() == (-2.0, 4.0)
-    before, after = (lines["inducing points before"], lines["inducing points after (1 more beyond)"])
+    before, after = (
+        lines["inducing points before"],
+        lines["inducing points after (1 more beyond)"],
+    )
     np.testing.assert_array_equal(before.get_xdata(), [0.5, 0.6, 0.7])
     np.testing.assert_array_equal(after.get_xdata(), [0.0, 1.0])
     assert np.all(np.array(before.get_ydata()) > 0.9) and np.all(np.array(after.get_ydata()) < 0.1)
     fig.canvas.draw()
-    heights = ax.transAxes.inverted().transform(after.get_transform().transform(after.get_xydata()))[:, 1]
+    heights = ax.transAxes.inverted().transform(
+        after.get_transform().transform(after.get_xydata())
+    )[:, 1]
     assert np.all(heights < 0.1)  # a height in the axes, not in the units of y
 
 
@@ -144,7 +159,10 @@ def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
     axes = plot_posterior_2d(Plane(features_=Z), X, y, axes=given, n_grid=40, margin=0.0)
     assert list(axes) == list(given) and len(plt.get_fignums()) == 1
     bars = given[0].figure.axes[2:]
-    assert [bar.get_ylabel() for bar in bars] == ["mean (units of y)", "standard deviation of f (units of y)"]
+    assert [bar.get_ylabel() for bar in bars] == [
+        "mean (units of y)",
+        "standard deviation of f (units of y)",
+    ]
     a, b = grid_around(X, 40, 0.0)
     for ax in axes:
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("x1", "x2")
@@ -152,15 +170,21 @@ def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
         np.testing.assert_array_equal(ax.lines[-1].get_xydata(), [[0.0, 0.5]])
         assert labels(ax)[-1] == "inducing points (1 more beyond)"
     mean, std = (ax.collections[0] for ax in axes)
-    assert mean.zmin == pytest.approx(2 * a[0] - b[-1]) and mean.zmax == pytest.approx(2 * a[-1] - b[0])
-    assert std.zmin == pytest.approx(np.exp(a[0] / 2)) and std.zmax == pytest.approx(np.exp(a[-1] / 2))
-    for level, paths in zip(mean.levels[1:-1], mean.get_paths()[1:]):  # each band begins where the mean is its level
+    assert mean.zmin == pytest.approx(2 * a[0] - b[-1]) and mean.zmax == pytest.approx(
+        2 * a[-1] - b[0]
+    )
+    assert std.zmin == pytest.approx(np.exp(a[0] / 2)) and std.zmax == pytest.approx(
+        np.exp(a[-1] / 2)
+    )
+    # each band begins where the mean is its level
+    for level, paths in zip(mean.levels[1:-1], mean.get_paths()[1:]):
         edge = paths.vertices
         assert np.min(2 * edge[:, 0] - edge[:, 1]) == pytest.approx(level, abs=1e-9)
     data = axes[0].collections[1]
     np.testing.assert_array_equal(data.get_offsets(), X)
     np.testing.assert_array_equal(data.get_array(), y)
-    assert data.norm is mean.norm and data.cmap is mean.cmap  # a datum on the surface has its colour
+    # a datum on the surface has its colour
+    assert data.norm is mean.norm and data.cmap is mean.cmap
     np.testing.assert_array_equal(axes[1].lines[0].get_xydata(), X)
 
 
@@ -208,7 +232,10 @@ def test_the_line_is_where_two_classes_tie_whatever_the_labels(classes):
     drawn = [part.get_xydata() for part in ax.lines]
     np.testing.assert_array_equal(drawn[0], PLANE[:2])
     np.testing.assert_array_equal(drawn[1], PLANE[2:])
-    assert ax.lines[0].get_color() != ax.lines[1].get_color() and ax.lines[0].get_marker() != ax.lines[1].get_marker()
+    assert (
+        ax.lines[0].get_color() != ax.lines[1].get_color()
+        and ax.lines[0].get_marker() != ax.lines[1].get_marker()
+    )
 
 
 def pixel(ax, x, y):
@@ -305,39 +332,61 @@ def test_three_classes_are_pooled_unless_one_is_chosen():
 
 
 REFUSED = [  # a plot, its arguments, and changes to them with what the error says
-    (plot_posterior_1d, {"model": Line(), "X": X, "y": Y}, [
-        ({"X": np.c_[X, X]}, "`X` must be a vector .* or one column"),
-        ({"X": [], "y": []}, "`X` must be a vector with at least one value"),
-        ({"X": np.where(X > 0, X, np.nan)}, "`X` holds NaN or infinity at position 0"),
-        ({"y": Y[:-1]}, "`y` must hold 9 values, as `X` does; it holds 8"),
-        ({"Z_start": np.zeros((3, 2))}, "`Z_start` must be a vector"),
-        ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
-    ]),
-    (plot_posterior_2d, {"model": Plane(), "X": np.eye(3, 2), "y": np.zeros(3)}, [
-        ({"X": np.zeros((3, 1))}, "`X` must have two columns"),
-        ({"X": np.full((3, 2), np.nan)}, "`X` holds NaN"),
-        ({"y": [0.0, 1.0]}, "one value for each of the 3 rows of `X`; it holds 2"),
-    ]),
-    (plot_classification_2d, {"model": Tilted(), "X": PLANE, "y": [-1, -1, 1, 1, 1]}, [
-        ({"X": np.zeros((0, 2)), "y": []}, "`X` must have two columns and at least one row"),
-        ({"y": [1, 1]}, "one label for each of the 5 rows"),
-        ({"y": ["1"] * 5}, "the label '1', which is not one"),
-    ]),
-    (plot_residuals, {"y": Y[:3], "mean": np.zeros(3), "std": np.ones(3)}, [({"std": [1.0, 0.0, 1.0]}, "`std` must be positive.*0")]),
-    (plot_reliability, {"y": LABELS, "proba": PROBA, "classes": ["no", "yes"]}, [
-        ({"y": LABELS[:, None]}, "`y` must be a vector"),
-        ({"y": [*LABELS[:4], "maybe"]}, "`y` holds the label 'maybe'"),
-        ({"proba": PROBA[:, 1]}, r"`proba` must have shape \(5, 2\).*its shape is \(5,\)"),
-        ({"proba": 0.9 * PROBA}, "`proba` must hold probabilities"),
-        ({"proba": PROBA + np.array([1.0, -1.0])}, "`proba` must hold probabilities"),
-        ({"classes": ["no", "no", "yes"]}, "`classes` must be two or more distinct"),
-        ({"positive": "maybe"}, "`positive` must be one of the classes"),
-        ({"n_bins": 2.5}, "`n_bins` must be a whole number"),
-    ]),
-]  # fmt: skip
+    (
+        plot_posterior_1d,
+        {"model": Line(), "X": X, "y": Y},
+        [
+            ({"X": np.c_[X, X]}, "`X` must be a vector .* or one column"),
+            ({"X": [], "y": []}, "`X` must be a vector with at least one value"),
+            ({"X": np.where(X > 0, X, np.nan)}, "`X` holds NaN or infinity at position 0"),
+            ({"y": Y[:-1]}, "`y` must hold 9 values, as `X` does; it holds 8"),
+            ({"Z_start": np.zeros((3, 2))}, "`Z_start` must be a vector"),
+            ({"n_grid": 1}, "`n_grid` must be a whole number, at least 2"),
+        ],
+    ),
+    (
+        plot_posterior_2d,
+        {"model": Plane(), "X": np.eye(3, 2), "y": np.zeros(3)},
+        [
+            ({"X": np.zeros((3, 1))}, "`X` must have two columns"),
+            ({"X": np.full((3, 2), np.nan)}, "`X` holds NaN"),
+            ({"y": [0.0, 1.0]}, "one value for each of the 3 rows of `X`; it holds 2"),
+        ],
+    ),
+    (
+        plot_classification_2d,
+        {"model": Tilted(), "X": PLANE, "y": [-1, -1, 1, 1, 1]},
+        [
+            ({"X": np.zeros((0, 2)), "y": []}, "`X` must have two columns and at least one row"),
+            ({"y": [1, 1]}, "one label for each of the 5 rows"),
+            ({"y": ["1"] * 5}, "the label '1', which is not one"),
+        ],
+    ),
+    (
+        plot_residuals,
+        {"y": Y[:3], "mean": np.zeros(3), "std": np.ones(3)},
+        [({"std": [1.0, 0.0, 1.0]}, "`std` must be positive.*0")],
+    ),
+    (
+        plot_reliability,
+        {"y": LABELS, "proba": PROBA, "classes": ["no", "yes"]},
+        [
+            ({"y": LABELS[:, None]}, "`y` must be a vector"),
+            ({"y": [*LABELS[:4], "maybe"]}, "`y` holds the label 'maybe'"),
+            ({"proba": PROBA[:, 1]}, r"`proba` must have shape \(5, 2\).*its shape is \(5,\)"),
+            ({"proba": 0.9 * PROBA}, "`proba` must hold probabilities"),
+            ({"proba": PROBA + np.array([1.0, -1.0])}, "`proba` must hold probabilities"),
+            ({"classes": ["no", "no", "yes"]}, "`classes` must be two or more distinct"),
+            ({"positive": "maybe"}, "`positive` must be one of the classes"),
+            ({"n_bins": 2.5}, "`n_bins` must be a whole number"),
+        ],
+    ),
+]
 
 
-@pytest.mark.parametrize("plot, given, change, words", [(*one[:2], *case) for one in REFUSED for case in one[2]])
+@pytest.mark.parametrize(
+    "plot, given, change, words", [(*one[:2], *case) for one in REFUSED for case in one[2]]
+)
 def test_what_does_not_fit_is_refused_and_nothing_is_opened(plot, given, change, words):
     with pytest.raises(ValueError, match=words):
         plot(**given | change)

@@ -1,4 +1,6 @@
-"""Priors of the hyper-parameters: the objective, its gradient, and its maximum wherever and however a model is trained."""
+"""Priors of the hyper-parameters: the objective, its gradient, and its maximum wherever and
+however a model is trained.
+"""
 
 from dataclasses import replace
 
@@ -27,17 +29,24 @@ PRIORS = {
     "kernel.log_variance": Normal(0.5, 1.0),
     "log_noise_variance": LogNormal(0.1, 1.0),
 }
-LIMITS = {"kernel.log_lengthscale": LogUniform([0.1, 0.1], [0.5, 3.0]), "log_noise_variance": Uniform(-9.0, -3.0)}
+LIMITS = {
+    "kernel.log_lengthscale": LogUniform([0.1, 0.1], [0.5, 3.0]),
+    "log_noise_variance": Uniform(-9.0, -3.0),
+}
 
 
 def test_the_gradient_is_that_of_the_sum():
     model = replace(MODEL, priors=PRIORS)
-    objective = Objective(model, lambda model: evidence_and_gradient(model, DATA), fixed=("features.Z",))
+    objective = Objective(
+        model, lambda model: evidence_and_gradient(model, DATA), fixed=("features.Z",)
+    )
     at = objective.start + 0.1
     value, slope, fit = objective(at)
     log_density, _ = log_prior(PRIORS, objective.model_at(at).parameters())
     assert value == pytest.approx(fit.log_evidence + log_density, rel=1e-12)
-    np.testing.assert_allclose(slope, approx_fprime(at, lambda vector: objective(vector)[0], 1e-6), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        slope, approx_fprime(at, lambda vector: objective(vector)[0], 1e-6), rtol=1e-3, atol=1e-4
+    )
 
 
 GIVEN = {"n_inducing": 5, "random_state": 0, "training": LBFGS(tol=1e-8), "fixed": ("features.Z",)}
@@ -64,12 +73,17 @@ def test_training_ends_where_the_sum_is_largest_within_the_limits(route):
         slope = to_vector({name: gradient[name] + more[name] for name in free})
         (low, high), at = limits_of(priors, free), to_vector(free)
         assert np.all((low <= at) & (at <= high)) and np.any(at == high) == (priors is LIMITS)
-        assert np.max(np.abs(slope[at < high])) < (0.5 if route == "batches" else 0.05) and np.all(slope[at == high] > 0.0)
+        assert np.max(np.abs(slope[at < high])) < (0.5 if route == "batches" else 0.05) and np.all(
+            slope[at == high] > 0.0
+        )
         assert told["log_prior"] == pytest.approx(value) and "maximised the sum" in model.summary()
         objective = model.log_marginal_likelihood_value_ + value
         within = 1.0 if route == "batches" else 1e-3
         if route != "held out":
-            assert abs(told["log_evidence_trace"][-1] + told["log_prior_trace"][-1] - objective) < within
+            assert (
+                abs(told["log_evidence_trace"][-1] + told["log_prior_trace"][-1] - objective)
+                < within
+            )
 
 
 def test_the_best_start_is_that_of_the_largest_sum():
@@ -88,12 +102,17 @@ def test_later_data_copies_and_files_keep_the_priors(tmp_path):
     for one in (model, again):
         one.partial_fit(X[30:], y[30:])
         assert repr(one.priors_) == before and "log_prior" in one.diagnostics_
-    np.testing.assert_allclose(to_vector(again.parameters()), to_vector(model.parameters()), rtol=1e-9)
+    np.testing.assert_allclose(
+        to_vector(again.parameters()), to_vector(model.parameters()), rtol=1e-9
+    )
     assert repr(clone(again.set_params(priors=PRIORS)).priors) == repr(PRIORS)
 
 
 def test_what_is_not_trained_needs_no_prior():
-    given = GIVEN | {"fixed": ("log_noise_variance",), "priors": {"log_noise_variance": Normal(3.0, 0.01)}}
+    given = GIVEN | {
+        "fixed": ("log_noise_variance",),
+        "priors": {"log_noise_variance": Normal(3.0, 0.01)},
+    }
     model = SparsePEPRegressor(noise_variance=0.01, **given).fit(X, y)
     assert model.noise_variance_ == pytest.approx(0.01) and model.diagnostics_["log_prior"] == 0.0
     kept = SparsePEPRegressor(n_inducing=8, training=None, priors="weak").fit(X, y)
@@ -101,6 +120,10 @@ def test_what_is_not_trained_needs_no_prior():
 
 
 def test_a_classifier_takes_priors():
-    given = {"n_inducing": 4, "training": LBFGS(max_iter=5, tol=1e3), "priors": {"kernel.log_lengthscale": LogUniform(2.0, 9.0)}}
+    given = {
+        "n_inducing": 4,
+        "training": LBFGS(max_iter=5, tol=1e3),
+        "priors": {"kernel.log_lengthscale": LogUniform(2.0, 9.0)},
+    }
     model = SparsePEPClassifier(**given).fit(X, y > 0.0)
     assert np.min(model.kernel_.lengthscale) == pytest.approx(2.0)

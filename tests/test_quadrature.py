@@ -1,4 +1,6 @@
-"""The quadrature: right on both of its ways, honest about its error, and defined where nothing is left to integrate."""
+"""The quadrature: right on both of its ways, honest about its error, and defined where nothing
+is left to integrate.
+"""
 
 import numpy as np
 import pytest
@@ -31,10 +33,18 @@ def random_cavities(size, variances, seed=0):
 
 
 def relative_errors(got, expected, var):
-    """The worst of z, d1 and d2 (N,), each by its own size; d1 may be 0. Numbers beyond 1e-250 do not count."""
+    """The worst of z, d1 and d2 (N,), each by its own size; d1 may be 0. Numbers beyond 1e-250
+    do not count.
+    """
     floors = 0.0, 0.01 * np.abs(expected[2]) * np.sqrt(var), 0.0
     parts = zip(got, expected, floors)
-    return np.max([np.where(np.abs(b) > 1e-250, np.abs(a - b) / (np.abs(b) + c + 1e-300), 0.0) for a, b, c in parts], axis=0)
+    return np.max(
+        [
+            np.where(np.abs(b) > 1e-250, np.abs(a - b) / (np.abs(b) + c + 1e-300), 0.0)
+            for a, b, c in parts
+        ],
+        axis=0,
+    )
 
 
 @pytest.fixture
@@ -51,14 +61,22 @@ def by_panels(monkeypatch):
 
 
 def test_panels_are_reached_where_they_are_needed(by_panels):
-    """A cavity a thousand times wider than the likelihood, and two that put the bend three deviations away."""
+    """A cavity a thousand times wider than the likelihood, and two that put the bend three
+    deviations away.
+    """
     mean, var, ones = np.array([-4.0, 28.0, 9.5, 0.1]), np.array([1e6, 1e2, 1e1, 2.0]), np.ones(4)
     got, exact = (f(ones, mean, var, ones) for f in (Probit().quadrature, Probit().closed_form))
     assert by_panels == [3] and np.max(relative_errors(got[:3], exact[:3], var)) < 1e-10
     rng = np.random.default_rng(0)
     for likelihood in (Probit(), Logit()):
-        likelihood.quadrature(np.ones(500), rng.normal(scale=4.0, size=500), rng.uniform(1.0, 5.0, 500), np.full(500, 0.5))
-    StudentT(4.0, 0.3).quadrature(4.0 * ones, np.arange(-1.0, 3.0), ones, ones)  # the mode is far from the mean of the cavity
+        likelihood.quadrature(
+            np.ones(500),
+            rng.normal(scale=4.0, size=500),
+            rng.uniform(1.0, 5.0, 500),
+            np.full(500, 0.5),
+        )
+    # the mode is far from the mean of the cavity
+    StudentT(4.0, 0.3).quadrature(4.0 * ones, np.arange(-1.0, 3.0), ones, ones)
     assert by_panels == [3]
 
 
@@ -70,13 +88,20 @@ def test_panels_alone_agree(likelihood, y, monkeypatch):
     usual = likelihood.quadrature(y, mean, var, power)
     monkeypatch.setattr(quadrature, "HALVINGS", 8)
     panels = likelihood.quadrature(y, mean, var, power, Accuracy(1e-30))
-    assert np.any(panels.log_z != usual.log_z) and np.max(relative_errors(usual[:3], panels[:3], var)) < 3e-9
+    assert (
+        np.any(panels.log_z != usual.log_z)
+        and np.max(relative_errors(usual[:3], panels[:3], var)) < 3e-9
+    )
 
 
 @every_case
 def test_modes_are_stationary(likelihood, y):
-    """Also where the bracket spans a hundred orders of magnitude, and where Newton's step leads across a wall."""
-    grid = np.meshgrid([-1e6, -30.0, -8.0, 0.0, 3.0, 30.0, 1e3], 10.0 ** np.arange(-6, 9, 2), [1e-6, 0.1, 1.0])
+    """Also where the bracket spans a hundred orders of magnitude, and where Newton's step leads
+    across a wall.
+    """
+    grid = np.meshgrid(
+        [-1e6, -30.0, -8.0, 0.0, 3.0, 30.0, 1e3], 10.0 ** np.arange(-6, 9, 2), [1e-6, 0.1, 1.0]
+    )
     mean, var, power = (axis.ravel() for axis in grid)
     log_density = density(likelihood, np.full(len(mean), y))
     with np.errstate(all="ignore"):
@@ -100,12 +125,19 @@ def test_units_do_not_matter(factor):
     here = StudentT(4.0, 0.3).tilted(y, mean, var, power)
     there = StudentT(4.0, 0.3 * factor).tilted(factor * y, factor * mean, factor**2 * var, power)
     np.testing.assert_allclose(there.log_z + np.log(factor), here.log_z, rtol=1e-8, atol=1e-8)
-    assert np.max(relative_errors((here.log_z, factor * there.d1, factor**2 * there.d2), here[:3], var)) < 1e-7
+    assert (
+        np.max(
+            relative_errors((here.log_z, factor * there.d1, factor**2 * there.d2), here[:3], var)
+        )
+        < 1e-7
+    )
     np.testing.assert_allclose(there.averages, here.averages, rtol=1e-7, atol=1e-8)
 
 
 def test_a_mode_far_outside_the_cavity():
-    """A count of 0 and a rate of e^1000: the cavity itself has no weight, in doubles, where the mass is."""
+    """A count of 0 and a rate of e^1000: the cavity itself has no weight, in doubles, where the
+    mass is.
+    """
     mean = np.array([30.0, 1e3, 1e6])
     got = Poisson().tilted(np.zeros(3), mean, np.ones(3), 1.0)
     assert np.all((got.log_z < -300.0) & (got.d1 < -20.0) & (got.d2 < 0.0) & (got.d2 > -1.0))
@@ -125,12 +157,19 @@ def test_laplace_where_doubles_end():
     got = Poisson().tilted(y, mean, var, power)
     mode = mean + power * var * got.d1
     assert got.error == 1.0 and error(got.log_z, -0.5 * (mode - mean) ** 2 / var / power) < 1e-4
-    assert error(got.d1, -np.exp(mode)) < 0.5 and error(got.d2, np.array([-1.0 / (var[0] * power)])) < 1e-4
+    assert (
+        error(got.d1, -np.exp(mode)) < 0.5
+        and error(got.d2, np.array([-1.0 / (var[0] * power)])) < 1e-4
+    )
 
 
 def test_expm1_ratio():
     x = np.array([[0.0, 1e-300, -1e-17], [1e-8, -1e-3, 1.0], [-40.0, -1e300, 700.0]])
-    exact = [[1.0, 1.0, 1.0], [1.00000000500000001667, 0.99950016662500833194, 1.71828182845904523536], [0.02499999999999999989, 1e-300, 1.4489029353357206e301]]
+    exact = [
+        [1.0, 1.0, 1.0],
+        [1.00000000500000001667, 0.99950016662500833194, 1.71828182845904523536],
+        [0.02499999999999999989, 1e-300, 1.4489029353357206e301],
+    ]
     np.testing.assert_allclose(expm1_ratio(x)[:2], exact[:2], rtol=4e-16)
     np.testing.assert_allclose(expm1_ratio(x)[2], exact[2], rtol=1e-12)
     with np.errstate(over="ignore"):
@@ -138,20 +177,36 @@ def test_expm1_ratio():
 
 
 def test_a_floor_spares_what_is_next_to_nothing(by_panels):
-    """A label far on its own side: nine digits of a d2 of 1e-40 take panels, an absolute error does not."""
+    """A label far on its own side: nine digits of a d2 of 1e-40 take panels, an absolute error
+    does not.
+    """
     mean, var, ones = np.array([40.0]), np.array([8.0]), np.ones(1)
-    strict, loose = (Probit().quadrature(ones, mean, var, ones, accuracy) for accuracy in (Accuracy(), Accuracy(1e-9, 0.1)))
-    assert by_panels == [1] and abs(loose.d2[0] - strict.d2[0]) < 1e-10 and abs(loose.log_z[0] - strict.log_z[0]) < 1e-10
+    strict, loose = (
+        Probit().quadrature(ones, mean, var, ones, accuracy)
+        for accuracy in (Accuracy(), Accuracy(1e-9, 0.1))
+    )
+    assert (
+        by_panels == [1]
+        and abs(loose.d2[0] - strict.d2[0]) < 1e-10
+        and abs(loose.log_z[0] - strict.log_z[0]) < 1e-10
+    )
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
 def test_interpolation_keeps_the_accuracy_required(likelihood):
     """In cavities of any width, for both labels, and for one data point as for many."""
     rng, size, asked = np.random.default_rng(3), 300, Accuracy(1e-5, 0.1)
-    mean, var, y = rng.normal(scale=6.0, size=size), 10.0 ** rng.uniform(-6, 3, size), rng.choice([-1.0, 1.0], size)
+    mean, var, y = (
+        rng.normal(scale=6.0, size=size),
+        10.0 ** rng.uniform(-6, 3, size),
+        rng.choice([-1.0, 1.0], size),
+    )
     for power in (0.0, 0.5):
         powers = np.full(size, power)
-        quick, exact = (likelihood.quadrature(y, mean, var, powers, accuracy) for accuracy in (asked, Accuracy()))
+        quick, exact = (
+            likelihood.quadrature(y, mean, var, powers, accuracy)
+            for accuracy in (asked, Accuracy())
+        )
         units = np.stack([np.ones(size), np.sqrt(var), var])
         gap = np.abs(np.subtract(quick[:3], exact[:3])) * units
         assert np.all(gap <= 1e-5 * np.maximum(np.abs(exact[:3]) * units, 0.1))

@@ -17,18 +17,27 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_examples_run_as_they_stand(code, tmp_path):
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     assert float(run.stdout.split()[0]) > 0.3
-    assert len(EXAMPLES) >= 2 and len([line for line in EXAMPLES[0].splitlines() if line]) <= 12  # the first one is short
+    # the first one is short
+    assert len(EXAMPLES) >= 2 and len([line for line in EXAMPLES[0].splitlines() if line]) <= 12
 
 
 def test_links_options_and_targets_named_in_the_text_exist():
     links = re.findall(r"\]\(([^)#]+)\)", TEXT)
-    assert any(link.endswith(".png") for link in links) and not [link for link in links if not (ROOT / link).is_file()]
-    for command, rest in re.findall(r"^    (?:\S*/)?sparse-pep (\w+)(.*)$", TEXT, flags=re.MULTILINE):
+    assert any(link.endswith(".png") for link in links) and not [
+        link for link in links if not (ROOT / link).is_file()
+    ]
+    for command, rest in re.findall(
+        r"^    (?:\S*/)?sparse-pep (\w+)(.*)$", TEXT, flags=re.MULTILINE
+    ):
         shown = CliRunner().invoke(main, [command, "--help"]).output
         for option in re.findall(r"--[\w-]+", rest):
             assert option in shown, (command, option)
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    targets = re.findall(
+        r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     assert set(re.findall(r"make (demo|test|docs|lint|bench|clean)\b", TEXT)) <= set(targets)

@@ -1,4 +1,6 @@
-"""The closed form against dense references, and the laws it must obey, over shapes, scales and powers."""
+"""The closed form against dense references, and the laws it must obey, over shapes, scales and
+powers.
+"""
 
 import tracemalloc
 
@@ -42,9 +44,15 @@ def test_evidence_posterior_and_prediction_against_dense(p):
     mean, cov = dense.predict(arrays[0], Kus, Kss, *q)
     got_mean, got_var = model_predict(p.model, fit.posteriors[0], p.X_test)
     largest = np.max(np.abs(q[0]))
-    assert error(got_mean, mean, largest) < 1e-9 and error(got_var, np.diag(cov), kernel.diag(p.X_test)[0]) < 1e-10
+    assert (
+        error(got_mean, mean, largest) < 1e-9
+        and error(got_var, np.diag(cov), kernel.diag(p.X_test)[0]) < 1e-10
+    )
     joint_mean, joint_cov = predict_f_cov(fit.posteriors[0], Kus, Kss)
-    assert error(joint_mean, mean, largest) < 1e-9 and error(joint_cov, cov, kernel.diag(p.X_test)[0]) < 1e-10
+    assert (
+        error(joint_mean, mean, largest) < 1e-9
+        and error(joint_cov, cov, kernel.diag(p.X_test)[0]) < 1e-10
+    )
 
 
 @properties
@@ -61,8 +69,15 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
     assert error(got, expected, scale) < 1e-9
     exact = dense.exact_log_evidence(p.model.kernel(p.X), p.y, noise)
     assert exact <= got + 1e-9 * scale
-    assert error(low, dense.tight_bound(Kuu, Kuf, np.diag(kff), p.y, noise, np.arange(len(p.y))), scale) < 1e-11
-    assert dense.titsias_bound(Kuu, Kuf, kff, p.y, noise) - 1e-9 * scale <= low <= exact + 1e-9 * scale
+    assert (
+        error(
+            low, dense.tight_bound(Kuu, Kuf, np.diag(kff), p.y, noise, np.arange(len(p.y))), scale
+        )
+        < 1e-11
+    )
+    assert (
+        dense.titsias_bound(Kuu, Kuf, kff, p.y, noise) - 1e-9 * scale <= low <= exact + 1e-9 * scale
+    )
 
 
 @pytest.mark.parametrize("limit", [1, 2])
@@ -72,12 +87,17 @@ def test_the_same_call_gives_the_same_bits(limit):
         (fit, gradient), (again, same) = (model_gradient(p.model, *rows_of(p)) for _ in range(2))
         predicted = [model_predict(p.model, one.posteriors, p.X_test) for one in (fit, again)]
     assert fit.log_evidence == again.log_evidence
-    for one, other in zip((*predicted[0], *gradient.values()), (*predicted[1], *same.values()), strict=True):
+    for one, other in zip(
+        (*predicted[0], *gradient.values()), (*predicted[1], *same.values()), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("case", ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"])
+@pytest.mark.parametrize(
+    "case",
+    ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"],
+)
 def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     p = Problem(11, 12, 4, 2, "matern52", power)
     X, y, Z = p.X.copy(), p.y.copy(), p.model.features.Z.copy()
@@ -94,13 +114,22 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     model = Model(p.model.kernel, InducingPoints(Z), p.model.likelihood)
     fit, gradient = model_gradient(model, Rows(X, y), power)
     distinct = InducingPoints(np.unique(Z, axis=0))
-    Kuu, Kuf, kff = (distinct.Kuu(p.model.kernel), distinct.Kuf(p.model.kernel, X), p.model.kernel.diag(X))
+    Kuu, Kuf, kff = (
+        distinct.Kuu(p.model.kernel),
+        distinct.Kuf(p.model.kernel, X),
+        p.model.kernel.diag(X),
+    )
     expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.likelihood.noise_variance, power)
     # A jitter j, where one was needed, moves the evidence by about j times N variance/noise.
-    allowed = 1e-11 + fit.jitter * len(y) * float(p.model.kernel.variance) / p.model.likelihood.noise_variance
+    allowed = (
+        1e-11
+        + fit.jitter * len(y) * float(p.model.kernel.variance) / p.model.likelihood.noise_variance
+    )
     assert fit.jitter <= 1e-11 and error(fit.log_evidence, expected, abs(expected)) < allowed
     mean, var = model_predict(model, fit.posteriors[0], p.X_test)
-    assert all(np.all(np.isfinite(value)) for value in (mean, *gradient.values())) and np.all(var > 0)
+    assert all(np.all(np.isfinite(value)) for value in (mean, *gradient.values())) and np.all(
+        var > 0
+    )
 
 
 @pytest.mark.parametrize("jitter", [1e-6, 1e-3])
@@ -110,7 +139,13 @@ def test_gradient_is_right_when_jitter_was_added(power, jitter):
     fit, gradient = model_gradient(p.model, *rows_of(p), jitter=jitter)
     (Kuu, Kuf, kff), noise = p.arrays(), p.model.likelihood.noise_variance
     assert fit.jitter == jitter
-    assert error(fit.log_evidence, dense.log_evidence(Kuu + jitter * np.diag(np.diag(Kuu)), Kuf, kff, p.y, noise, power)) < 1e-12
+    assert (
+        error(
+            fit.log_evidence,
+            dense.log_evidence(Kuu + jitter * np.diag(np.diag(Kuu)), Kuf, kff, p.y, noise, power),
+        )
+        < 1e-12
+    )
 
     def value(parameters):
         return model_evidence(p.model.with_parameters(parameters), *rows_of(p), jitter).log_evidence
@@ -121,7 +156,9 @@ def test_gradient_is_right_when_jitter_was_added(power, jitter):
 @pytest.mark.parametrize("spacing", [1.0, 0.4, 0.25, 0.16])
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
 def test_digits_where_Kuu_is_ill_conditioned(spacing, power):
-    """No more digits are lost than the condition number of the Cholesky factor takes: half of those of Kuu."""
+    """No more digits are lost than the condition number of the Cholesky factor takes: half of
+    those of Kuu.
+    """
     rng = np.random.default_rng(8)
     Z = spacing * np.arange(8.0)[:, None]
     X, X_test = rng.uniform(0, Z.max(), size=(14, 1)), rng.uniform(0, Z.max(), size=(3, 1))
@@ -142,7 +179,9 @@ def test_memory_holds_no_array_of_data_by_inducing_points(power):
     rng = np.random.default_rng(0)
     N, M = 300_000, 100
     X, y = rng.normal(size=(N, 2)), rng.normal(size=N)
-    model = Model(SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(rng.normal(size=(M, 2))), Gaussian(0.1))
+    model = Model(
+        SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(rng.normal(size=(M, 2))), Gaussian(0.1)
+    )
     tracemalloc.start()
     try:
         fit, _ = model_gradient(model, Rows(X, y), power, jitter=1e-8)
@@ -158,5 +197,6 @@ def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
     dff, clipped = unexplained_variance(np.array([1.0 - 1e-15, 1.5, 1.0]), V)
     assert error(dff, [0.0, 0.5, 0.75]) < 1e-15 and clipped == 1
     p = Problem(1, 30, 30, 1)
-    fit = model_evidence(p.model, Rows(p.model.features.Z, p.y), 0.5)  # a point on each datum: nothing but rounding is left
+    # a point on each datum: nothing but rounding is left
+    fit = model_evidence(p.model, Rows(p.model.features.Z, p.y), 0.5)
     assert np.min(fit.dff) == 0.0 and 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)

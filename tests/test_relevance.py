@@ -17,7 +17,9 @@ X = np.column_stack([rng.normal(size=60), 1e3 * rng.normal(size=60), rng.normal(
 y = np.sin(X[:, 0]) + 1e-3 * X[:, 1]
 GIVEN = {"n_inducing": 10, "training": None}
 KERNEL = SquaredExponential(1.0, [1.0, 2e3, 1e9])
-MODEL = SparsePEPRegressor(kernel=KERNEL, noise_variance=0.01, random_state=0, **GIVEN).fit(X[:40], y[:40])
+MODEL = SparsePEPRegressor(kernel=KERNEL, noise_variance=0.01, random_state=0, **GIVEN).fit(
+    X[:40], y[:40]
+)
 
 
 def test_shares_are_those_of_the_squared_distances():
@@ -26,7 +28,11 @@ def test_shares_are_those_of_the_squared_distances():
     np.testing.assert_allclose(found.share, spread**2 / np.sum(spread**2), rtol=1e-12)
     assert found.names == ("x1", "x2", "x3")
     plain = SparsePEPRegressor(kernel=Linear(), **GIVEN).fit(X[:40], y[:40]).relevance(X, y)
-    assert np.all(np.isnan(plain.share)) and np.all(np.isfinite(plain.loss)) and "share" not in str(plain)
+    assert (
+        np.all(np.isnan(plain.share))
+        and np.all(np.isfinite(plain.loss))
+        and "share" not in str(plain)
+    )
 
 
 def test_the_loss_is_that_of_shuffled_groups():
@@ -68,9 +74,24 @@ def test_scaled_targets_and_labels_are_judged(tmp_path):
         assert str(found) in load(tmp_path / "model.npz").summary()
 
 
-@pytest.mark.parametrize("groups", [{}, {"a": [3]}, {"a": [-1]}, {"a": [0, 0]}, {"a": [0], "b": [0]}, {"a": [0.5]}, {"a": []}, {"a": ["x1"]}], ids=str)
+@pytest.mark.parametrize(
+    "groups",
+    [
+        {},
+        {"a": [3]},
+        {"a": [-1]},
+        {"a": [0, 0]},
+        {"a": [0], "b": [0]},
+        {"a": [0.5]},
+        {"a": []},
+        {"a": ["x1"]},
+    ],
+    ids=str,
+)
 def test_groups_must_be_columns(groups):
-    with pytest.raises(ValueError, match="`groups` must give each name a list of column numbers from 0 to 2"):
+    with pytest.raises(
+        ValueError, match="`groups` must give each name a list of column numbers from 0 to 2"
+    ):
         MODEL.relevance(X, y, groups)
 
 
@@ -93,7 +114,11 @@ PLACES = {  # which columns of a row are beyond, for a kernel
     "above": (FAR, HIGHEST + [1.1, 1.9e3, 51.0], ["x1", "x3"]),
     "below": (FAR, LOWEST - [0.9, 2.1e3, 49.0], ["x2"]),
     "a sum": (FAR + SquaredExponential(1.0, [9.0, 1.0, 1.0]), HIGHEST + [8.0, 2.1e3, 0.0], ["x2"]),
-    "a product": (FAR * SquaredExponential(1.0, [9.0, 1.0, 1.0]), HIGHEST + [8.0, 0.0, 0.0], ["x1"]),
+    "a product": (
+        FAR * SquaredExponential(1.0, [9.0, 1.0, 1.0]),
+        HIGHEST + [8.0, 0.0, 0.0],
+        ["x1"],
+    ),
     "a trend": (FAR + Linear(1.0, active_dims=[0]), HIGHEST + [8.0, 2.1e3, 0.0], ["x2"]),
     "a constant": (Constant() + FAR, HIGHEST + [8.0, 0.0, 0.0], ["x1"]),
 }
@@ -104,13 +129,40 @@ PLACES = {  # which columns of a row are beyond, for a kernel
 def test_rows_beyond_the_training_data_are_told_of_once(place, standardize):
     kernel, row, columns = PLACES[place]
     if standardize:
-        scaled = lambda part: replace(part, lengthscale=part.lengthscale / X.std(axis=0)) if hasattr(part, "lengthscale") else part
-        kernel = replace(kernel, kernels=tuple(map(scaled, kernel.kernels))) if hasattr(kernel, "kernels") else scaled(kernel)
-    model, rows = SparsePEPRegressor(kernel=kernel, standardize=standardize, **GIVEN).fit(X, y), np.vstack([X, row])
+        scaled = lambda part: (
+            replace(part, lengthscale=part.lengthscale / X.std(axis=0))
+            if hasattr(part, "lengthscale")
+            else part
+        )
+        kernel = (
+            replace(kernel, kernels=tuple(map(scaled, kernel.kernels)))
+            if hasattr(kernel, "kernels")
+            else scaled(kernel)
+        )
+    model, rows = (
+        SparsePEPRegressor(kernel=kernel, standardize=standardize, **GIVEN).fit(X, y),
+        np.vstack([X, row]),
+    )
     pieces = ArraySource(rows, piece_rows=20)
-    said = [told(lambda work=work: work(rows)) for work in (model.predict, model.predict_f, model.predict_interval, model.sample_f, model.sample_y)]
-    said += [told(lambda: model.predict(pieces)), told(lambda: model.predict(pieces, return_std=True))]
-    assert all(one == said[0] for one in said) and len(said[0]) == bool(columns) and not told(lambda: model.predict(X))
+    said = [
+        told(lambda work=work: work(rows))
+        for work in (
+            model.predict,
+            model.predict_f,
+            model.predict_interval,
+            model.sample_f,
+            model.sample_y,
+        )
+    ]
+    said += [
+        told(lambda: model.predict(pieces)),
+        told(lambda: model.predict(pieces, return_std=True)),
+    ]
+    assert (
+        all(one == said[0] for one in said)
+        and len(said[0]) == bool(columns)
+        and not told(lambda: model.predict(X))
+    )
     for name in ("x1", "x2", "x3"):
         assert (f"1 row in {name!r} outside" in str(said[0])) == (name in columns)
 
@@ -120,7 +172,13 @@ def test_the_range_is_that_of_all_rows_that_count_and_is_kept(tmp_path):
     np.testing.assert_allclose(model.x_range_[1, 0], np.max(X[X[:, 0] < 1.0, 0]), rtol=1e-12)
     whole = SparsePEPRegressor(kernel=FAR, **GIVEN).fit(ArraySource(X, y, piece_rows=7))
     np.testing.assert_allclose(whole.x_range_, [LOWEST, HIGHEST], rtol=1e-12)
-    first = SparsePEPRegressor(kernel=FAR, **GIVEN).partial_fit(X[:9], y[:9]).partial_fit(X[9:], y[9:])
+    first = (
+        SparsePEPRegressor(kernel=FAR, **GIVEN).partial_fit(X[:9], y[:9]).partial_fit(X[9:], y[9:])
+    )
     np.testing.assert_allclose(first.x_range_, [LOWEST, HIGHEST], rtol=1e-12)
     first.save(tmp_path / "model.npz")
-    assert told(lambda: load(tmp_path / "model.npz").predict(X + 1e9)) == told(lambda: first.predict(X + 1e9)) != []
+    assert (
+        told(lambda: load(tmp_path / "model.npz").predict(X + 1e9))
+        == told(lambda: first.predict(X + 1e9))
+        != []
+    )

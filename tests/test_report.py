@@ -64,7 +64,9 @@ def read(text):
     for image in found.images:
         head, data = image["src"].split(",", 1)
         png = base64.b64decode(data, validate=True)
-        assert image["alt"].strip() and head == "data:image/png;base64" and png.startswith(b"\x89PNG")
+        assert (
+            image["alt"].strip() and head == "data:image/png;base64" and png.startswith(b"\x89PNG")
+        )
     assert f"sparse_pep {sparse_pep.__version__}" in found.text and not plt.get_fignums()
     return found
 
@@ -80,9 +82,27 @@ CASES = {  # the number of pictures, and the model
     "blocks": (3, SparsePEPRegressor, X3, REAL, {"blocks": 10, "power": 1.0}),
     "two classes": (2, SparsePEPClassifier, X3, YES, {}),
     "three classes 2-D": (3, SparsePEPClassifier, X2, THREE, {}),
-    "counts": (2, SparsePEP, X1, rng.poisson(np.exp(X1[:, 0])).astype(float), {"likelihood": "poisson"}),
-    "noise that depends on x": (2, SparsePEP, X1, X1[:, 0] * rng.normal(size=60), {"likelihood": "heteroscedastic_gaussian"}),
-    "fourier": (4, SparsePEPRegressor, X1, np.sin(X1[:, 0]), {"features": Fourier(-4.0, 4.0, 5), "kernel": Matern32(1.0, [1.0])}),
+    "counts": (
+        2,
+        SparsePEP,
+        X1,
+        rng.poisson(np.exp(X1[:, 0])).astype(float),
+        {"likelihood": "poisson"},
+    ),
+    "noise that depends on x": (
+        2,
+        SparsePEP,
+        X1,
+        X1[:, 0] * rng.normal(size=60),
+        {"likelihood": "heteroscedastic_gaussian"},
+    ),
+    "fourier": (
+        4,
+        SparsePEPRegressor,
+        X1,
+        np.sin(X1[:, 0]),
+        {"features": Fourier(-4.0, 4.0, 5), "kernel": Matern32(1.0, [1.0])},
+    ),
 }
 
 
@@ -90,7 +110,9 @@ def fitted(kind, X, y, **how):
     """A model after a few iterations; that it has not converged does not matter here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return kind(**{"n_inducing": 6, "training": LBFGS(max_iter=4), "random_state": 0} | how).fit(X, y)
+        return kind(
+            **{"n_inducing": 6, "training": LBFGS(max_iter=4), "random_state": 0} | how
+        ).fit(X, y)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -98,7 +120,9 @@ def test_every_kind_of_model_has_a_report_and_so_has_its_file(name, tmp_path):
     n_images, kind, X, y, how = CASES[name]
     model = fitted(kind, X, y, **how)
     found = read(fit_report(model, X, y))
-    assert len(found.images) == n_images and "60 training rows, which the model has seen" in found.text
+    assert (
+        len(found.images) == n_images and "60 training rows, which the model has seen" in found.text
+    )
     for key, value in model.summary_rows():
         assert [key, value] in found.rows
     model.save(tmp_path / "model.npz")
@@ -106,19 +130,32 @@ def test_every_kind_of_model_has_a_report_and_so_has_its_file(name, tmp_path):
     assert len(read(fit_report(model)).images) == 1
 
 
-@pytest.mark.parametrize("X, y", [(X2, REAL), (X2, np.where(X2[:, 0] > 0, EVIL, "$"))], ids=["numbers", "labels"])
+@pytest.mark.parametrize(
+    "X, y", [(X2, REAL), (X2, np.where(X2[:, 0] > 0, EVIL, "$"))], ids=["numbers", "labels"]
+)
 def test_names_that_look_like_code_are_text(X, y):
     model = fitted(SparsePEPRegressor if y is REAL else SparsePEPClassifier, X, y)
     more = {"scores": {EVIL: 0.5}, "messages": [EVIL, EVIL], "command": EVIL}
     found = read(fit_report(model, X, y, names=[EVIL, "$"], target=EVIL, held_out=True, **more))
-    assert found.text.count(EVIL) >= 4 and "60 held-out rows" in found.text and [EVIL, "0.5"] in found.rows
+    assert (
+        found.text.count(EVIL) >= 4
+        and "60 held-out rows" in found.text
+        and [EVIL, "0.5"] in found.rows
+    )
     assert found.tags.count("li") == 1
     table = pd.DataFrame({"<b>x</b>": X[:, 0], "kind": np.where(X[:, 1] > 0, EVIL, "$")})
     model = fitted(type(model), table, y)
     model.relevance(table, y)
     told, page = model.summary(), Page(model.summary()._repr_html_())
-    assert page.rows == list(map(list, model.summary_rows())) and set(page.tags) == {"table", "tr", "th", "td"}
-    assert "<b>x</b>" in page.text and repr(told) == str(told) == "\n".join(f"{name:<24}{value}" for name, value in page.rows)
+    assert page.rows == list(map(list, model.summary_rows())) and set(page.tags) == {
+        "table",
+        "tr",
+        "th",
+        "td",
+    }
+    assert "<b>x</b>" in page.text and repr(told) == str(told) == "\n".join(
+        f"{name:<24}{value}" for name, value in page.rows
+    )
 
 
 def test_many_rows_are_taken_at_even_steps_and_a_table_by_its_columns():
@@ -134,7 +171,10 @@ def test_many_rows_are_taken_at_even_steps_and_a_table_by_its_columns():
     "change, words",
     [
         ({"X": X3[:, :1]}, "X has 1 features, but SparsePEPRegressor is expecting 3"),
-        ({"X": X3[:0], "y": REAL[:0]}, "`X` and `y` must hold one target for each of at least one row"),
+        (
+            {"X": X3[:0], "y": REAL[:0]},
+            "`X` and `y` must hold one target for each of at least one row",
+        ),
         ({"y": REAL[:-1]}, r"`X` and `y` must hold one target.*\(60, 3\) and \(59,\)"),
         ({"names": ["a"]}, "`names` must hold one name for each of the 3 inputs; got 1"),
     ],

@@ -1,4 +1,5 @@
 """The site that `python -m docs.build` writes, read as files: links, anchors, search, structure."""
+
 import ast
 import base64
 import html
@@ -30,11 +31,27 @@ from docs.build import STYLES, finish, listed, page_list, pandoc, read_config, s
 from docs.build import Page as SitePage
 from docs.notebook import as_markdown, markdown, numbered, only_imports, process
 
-VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+VOID = {
+    "area",
+    "base",
+    "br",
+    "col",
+    "embed",
+    "hr",
+    "img",
+    "input",
+    "link",
+    "meta",
+    "source",
+    "track",
+    "wbr",
+}
 
 
 class Document(HTMLParser):
-    """What the tests want to know of a page: its tags with attributes, and whether tags are closed in order."""
+    """What the tests want to know of a page: its tags with attributes, and whether tags are
+    closed in order.
+    """
 
     def __init__(self, text):
         super().__init__()
@@ -62,7 +79,10 @@ class Document(HTMLParser):
 @pytest.fixture(scope="session")
 def documents(site):
     """Every page of the site, parsed, by its path."""
-    return {p.relative_to(site).as_posix(): Document(p.read_text(encoding="utf-8")) for p in site.rglob("*.html")}
+    return {
+        p.relative_to(site).as_posix(): Document(p.read_text(encoding="utf-8"))
+        for p in site.rglob("*.html")
+    }
 
 
 def internal_links(page, document):
@@ -71,7 +91,11 @@ def internal_links(page, document):
         for link in (attributes.get("href"), attributes.get("src")):
             if link and not link.startswith(("http:", "https:", "data:", "mailto:")):
                 path, _, anchor = link.partition("#")
-                target = posixpath.normpath(posixpath.join(posixpath.dirname(page), unquote(path))) if path else page
+                target = (
+                    posixpath.normpath(posixpath.join(posixpath.dirname(page), unquote(path)))
+                    if path
+                    else page
+                )
                 yield link, target, unquote(anchor)
 
 
@@ -79,7 +103,9 @@ def test_every_listed_page_is_there(documents):
     sources = listed(read_config(ROOT)["website"]["sidebar"]["contents"])
     assert len(documents) == len(sources) == len(set(sources))
     assert {"index.html", "about/notation.html"} <= set(documents)
-    steps = Counter(attributes.get("rel") for document in documents.values() for _, attributes in document.tags)
+    steps = Counter(
+        attributes.get("rel") for document in documents.values() for _, attributes in document.tags
+    )
     assert steps["prev"] == steps["next"] == len(documents) - 1
 
 
@@ -87,7 +113,11 @@ def test_links_and_anchors_resolve_wherever_the_site_is_served(site, documents):
     broken = []
     for page, document in documents.items():
         for link, target, anchor in internal_links(page, document):
-            if link.startswith("/") or not (site / target).is_file() or (anchor and anchor not in documents[target].ids()):
+            if (
+                link.startswith("/")
+                or not (site / target).is_file()
+                or (anchor and anchor not in documents[target].ids())
+            ):
                 broken.append(f"{page}: {link}")
     assert not broken, "\n".join(broken)
 
@@ -95,20 +125,33 @@ def test_links_and_anchors_resolve_wherever_the_site_is_served(site, documents):
 def test_pages_are_well_formed(documents):
     for page, document in documents.items():
         count = Counter(tag for tag, _ in document.tags)
-        assert count["h1"] == count["title"] == count["main"] == 1 and document.words["h1"] * document.words["title"] > 0, page
+        assert (
+            count["h1"] == count["title"] == count["main"] == 1
+            and document.words["h1"] * document.words["title"] > 0
+        ), page
         assert ("html", {"lang": "en"}) in document.tags, page
-        assert not document.open and not document.unbalanced, f"{page}: not closed: {document.open}; closed but not open: {document.unbalanced}"
+        assert not document.open and not document.unbalanced, (
+            f"{page}: not closed: {document.open}; closed but not open: {document.unbalanced}"
+        )
         doubled = [name for name, times in Counter(document.ids()).items() if times > 1]
         assert not doubled, f"{page}: ids used twice: {doubled}"
 
 
 def test_images_say_what_they_show(documents):
-    images = [(page, attributes) for page, document in documents.items() for tag, attributes in document.tags if tag == "img"]
+    images = [
+        (page, attributes)
+        for page, document in documents.items()
+        for tag, attributes in document.tags
+        if tag == "img"
+    ]
     assert images
     for page, attributes in images:
         assert attributes.get("alt", "").strip(), f"{page}: {attributes['src']}"
         # what is loaded later must not move the text
-        assert attributes["src"].startswith("data:") or int(attributes["width"]) * int(attributes["height"]) > 0
+        assert (
+            attributes["src"].startswith("data:")
+            or int(attributes["width"]) * int(attributes["height"]) > 0
+        )
 
 
 def test_search_index_points_at_anchors(site, documents):
@@ -121,15 +164,28 @@ def test_search_index_points_at_anchors(site, documents):
         assert entry["heading"], entry["href"]
     found = {entry["href"] for entry in entries}
     assert found >= set(documents)
-    assert found >= {"internals/numerics/linalg.html#log1p_ratio", "reference/numerics.linalg.html#log1p_ratio", "reference/kernels.html#Kernel.diag"}
-    assert not any("source" in entry["text"][:40] and "Derived" in entry["text"] for entry in entries), "links were taken for text"
+    assert found >= {
+        "internals/numerics/linalg.html#log1p_ratio",
+        "reference/numerics.linalg.html#log1p_ratio",
+        "reference/kernels.html#Kernel.diag",
+    }
+    assert not any(
+        "source" in entry["text"][:40] and "Derived" in entry["text"] for entry in entries
+    ), "links were taken for text"
 
 
 def test_every_exported_name_has_its_anchor_and_every_public_one_its_source(documents):
-    """nbdev's index says where each name is documented: the anchor is there, and so is the link to the line of a public name."""
+    """nbdev's index says where each name is documented: the anchor is there, and so is the link
+    to the line of a public name.
+    """
     from sparse_pep._modidx import d as index
 
-    lines = {attributes["href"] for document in documents.values() for _, attributes in document.tags if ".py#L" in attributes.get("href", "")}
+    lines = {
+        attributes["href"]
+        for document in documents.values()
+        for _, attributes in document.tags
+        if ".py#L" in attributes.get("href", "")
+    }
     assert all(link.rpartition("#L")[2].isdigit() for link in lines)
     assert index["syms"]
     for module, names in index["syms"].items():
@@ -137,7 +193,9 @@ def test_every_exported_name_has_its_anchor_and_every_public_one_its_source(docu
         for name, (target, _) in names.items():
             page, anchor = target.split("#")
             parts = name.removeprefix(f"{module}.").split(".")
-            assert any(part.startswith("_") for part in parts) or anchor in documents[page].ids(), f"{page}#{anchor}"
+            assert any(part.startswith("_") for part in parts) or anchor in documents[page].ids(), (
+                f"{page}#{anchor}"
+            )
             sources += len(parts) == 1 and parts[0] in public
         assert sum(f"/{file}#L" in link for link in lines) >= sources, module
 
@@ -146,32 +204,62 @@ STAGED = ["15_surrogate.ipynb", "index.ipynb", "reference/index.ipynb", "referen
 
 
 def test_staging_again_changes_nothing_whatever_the_order_of_sets(tmp_path, monkeypatch):
-    """One edited page is one rendered page: nbdev writes it anew, and staging brings ours back and writes no other."""
+    """One edited page is one rendered page: nbdev writes it anew, and staging brings ours back
+    and writes no other.
+    """
     monkeypatch.setattr("docs.build.page_list", lambda *_: STAGED)
     first, second = tmp_path / "_proc", tmp_path / "again"
     stage(ROOT, first)
-    program = f"import docs.build as b; from pathlib import Path; b.page_list = lambda *_: {STAGED}; b.stage(b.ROOT, Path({str(second)!r}))"
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=os.environ | {"PYTHONHASHSEED": "1"}, check=True)
-    bits = {path.relative_to(first): path.read_bytes() for path in first.rglob("*.*") if path.is_file()}
+    program = (
+        "import docs.build as b; from pathlib import Path; b.page_list = lambda *_: "
+        f"{STAGED}; b.stage(b.ROOT, Path({str(second)!r}))"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": "1"},
+        check=True,
+    )
+    bits = {
+        path.relative_to(first): path.read_bytes() for path in first.rglob("*.*") if path.is_file()
+    }
     assert {path.as_posix() for path in bits if path.parts[0] != ".made"} == {*STAGED, *STYLES}
-    assert bits == {path.relative_to(second): path.read_bytes() for path in second.rglob("*.*") if path.is_file()}
+    assert bits == {
+        path.relative_to(second): path.read_bytes()
+        for path in second.rglob("*.*")
+        if path.is_file()
+    }
     (first / "index.ipynb").write_text("as nbdev makes it")
     times = {path: path.stat().st_mtime_ns for path in first.rglob("*.*")}
     stage(ROOT, first)
     assert (first / "index.ipynb").read_bytes() == bits[Path("index.ipynb")]
-    assert [path for path, time in times.items() if path.is_file() and path.stat().st_mtime_ns != time] == [first / "index.ipynb"]
+    assert [
+        path for path, time in times.items() if path.is_file() and path.stat().st_mtime_ns != time
+    ] == [first / "index.ipynb"]
 
 
 def test_nbdev_itself_processes_every_notebook(tmp_path):
     """What `nbdev_docs` and `nbdev_preview` do before they call Quarto."""
     for name in ("settings.ini", "nbs", "sparse_pep"):
         (tmp_path / name).symlink_to(ROOT / name)
-    subprocess.run([sys.executable, "-c", "import nbdev.serve; nbdev.serve.proc_nbs(n_workers=0)"], cwd=tmp_path, check=True)
-    assert len(list((tmp_path / "_proc").rglob("*.ipynb"))) == len(list((ROOT / "nbs").rglob("*.ipynb")))
+    subprocess.run(
+        [sys.executable, "-c", "import nbdev.serve; nbdev.serve.proc_nbs(n_workers=0)"],
+        cwd=tmp_path,
+        check=True,
+    )
+    assert len(list((tmp_path / "_proc").rglob("*.ipynb"))) == len(
+        list((ROOT / "nbs").rglob("*.ipynb"))
+    )
 
 
 def test_listed_pages_exist_and_notebooks_are_listed(tmp_path):
-    config = {"website": {"sidebar": {"contents": ["index.ipynb", {"section": "More", "contents": ["01_a.ipynb"]}]}}}
+    config = {
+        "website": {
+            "sidebar": {
+                "contents": ["index.ipynb", {"section": "More", "contents": ["01_a.ipynb"]}]
+            }
+        }
+    }
     (tmp_path / "index.ipynb").write_text("{}", encoding="utf-8")
     with pytest.raises(SystemExit, match=r"in nbs/: 01_a\.ipynb"):
         page_list(config, tmp_path)
@@ -188,7 +276,10 @@ def test_nothing_is_lost_from_the_title_cell(tmp_path, source):
     """nbdev turns the first cell into title and subtitle, and drops what else is in it."""
     cell = {"cell_type": "markdown", "id": "a", "metadata": {}, "source": source}
     path = tmp_path / "x.ipynb"
-    path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}),
+        encoding="utf-8",
+    )
     with pytest.raises(SystemExit, match=r"x\.ipynb: the first cell"):
         process(path)
 
@@ -201,29 +292,50 @@ def shown(source, *outputs, folder=Path("none")):
     """The Markdown of a notebook with a heading and one code cell."""
     from fastcore.utils import dict2obj
 
-    cells = [{"cell_type": "markdown", "source": "## A `name` here"}, {"cell_type": "code", "source": source, "outputs": list(outputs)}]
+    cells = [
+        {"cell_type": "markdown", "source": "## A `name` here"},
+        {"cell_type": "code", "source": source, "outputs": list(outputs)},
+    ]
     return markdown(dict2obj({"cells": cells}), folder)
 
 
 def test_figures_take_their_description_from_their_options(tmp_path):
-    page = shown('#| fig-alt: ["A line", "A \\"dot\\""]\nplot()', DRAWN, DRAWN, folder=tmp_path / "x_files")
-    assert '![](x_files/figure-1.png){alt="A line" width=30 height=20}' in page and 'alt="A dot"' in page
+    page = shown(
+        '#| fig-alt: ["A line", "A \\"dot\\""]\nplot()', DRAWN, DRAWN, folder=tmp_path / "x_files"
+    )
+    assert (
+        '![](x_files/figure-1.png){alt="A line" width=30 height=20}' in page
+        and 'alt="A dot"' in page
+    )
     assert (tmp_path / "x_files" / "figure-1.png").read_bytes() == base64.b64decode(PNG)
     with pytest.raises(SystemExit, match="x_files: figure 1 needs"):
         shown("plot()", DRAWN, folder=tmp_path / "x_files")
 
 
 def test_outputs_show_their_richest_static_form():
-    table = {"text/html": "<style scoped>td {}</style><table><tr><td>1</td></tr></table>", "text/plain": "1"}
-    assert as_markdown(table) == '```{=html}\n<div class="table-box" tabindex="0"><table><tr><td>1</td></tr></table></div>\n```\n'
+    table = {
+        "text/html": "<style scoped>td {}</style><table><tr><td>1</td></tr></table>",
+        "text/plain": "1",
+    }
+    assert (
+        as_markdown(table) == '```{=html}\n<div class="table-box" '
+        'tabindex="0"><table><tr><td>1</td></tr></table></div>\n```\n'
+    )
     assert as_markdown(DRAWN["data"] | table) == "" and as_markdown({"text/plain": "1"}) == ""
-    assert "*said*" in shown("x", {"output_type": "execute_result", "data": {"text/markdown": ["*said*"], "text/plain": "1"}})
+    assert "*said*" in shown(
+        "x",
+        {"output_type": "execute_result", "data": {"text/markdown": ["*said*"], "text/plain": "1"}},
+    )
 
 
 def test_code_is_coloured_and_stays_what_it_is():
     code = 'def f(x):\n    """A < b."""\n    return "a" if x else 1.5  # why\n'
-    page = finish(render(f"``` {{.python .signature}}\n{code}```"), SitePage("x.ipynb", "x.html", "T"), {})
-    block = re.search(r'<pre class="python signature"><code>(.*?)</code></pre>', page, flags=re.DOTALL)[1]
+    page = finish(
+        render(f"``` {{.python .signature}}\n{code}```"), SitePage("x.ipynb", "x.html", "T"), {}
+    )
+    block = re.search(
+        r'<pre class="python signature"><code>(.*?)</code></pre>', page, flags=re.DOTALL
+    )[1]
     assert html.unescape(re.sub(r"<[^>]+>", "", block)) == code.rstrip("\n")
     for kind, text in (("k", "def"), ("sd", '"""A &lt; b."""'), ("mf", "1.5"), ("c1", "# why")):
         assert f'<span class="{kind}">{text}</span>' in block
@@ -232,7 +344,12 @@ def test_code_is_coloured_and_stays_what_it_is():
 def render(text):
     """A page of one piece of Markdown, as the build would render it."""
     reader = read_config(ROOT)["format"]["html"]["from"]
-    return pandoc(f"---\ntitle: T\n---\n\n{text}\n", SitePage("x.ipynb", "x.html", "T"), {"site": "s", "root": ""}, reader)
+    return pandoc(
+        f"---\ntitle: T\n---\n\n{text}\n",
+        SitePage("x.ipynb", "x.html", "T"),
+        {"site": "s", "root": ""},
+        reader,
+    )
 
 
 @pytest.mark.parametrize("text", [r"$\undefinedmacro{x}$", "$$\\frac{1}{$$"])
@@ -243,8 +360,14 @@ def test_a_formula_without_mathml_ends_the_build(text):
 
 def test_equations_are_numbered():
     known = {"eq-a": ("x.ipynb", "5.1"), "eq-b": ("x.ipynb", "5.2"), "eq-c": ("07_c.ipynb", "7.1")}
-    page = render(numbered("As in @eq-b and @eq-c.\n\n$$x$$ {#eq-a}\n\n$$y$$ {#eq-b}", "x.ipynb", known))
-    for link in ('<a href="#eq-b">(5.2)</a>', '<a href="/07_c.ipynb#eq-c">(7.1)</a>', '<span class="eq-number">(5.2)</span>'):
+    page = render(
+        numbered("As in @eq-b and @eq-c.\n\n$$x$$ {#eq-a}\n\n$$y$$ {#eq-b}", "x.ipynb", known)
+    )
+    for link in (
+        '<a href="#eq-b">(5.2)</a>',
+        '<a href="/07_c.ipynb#eq-c">(7.1)</a>',
+        '<span class="eq-number">(5.2)</span>',
+    ):
         assert link in page
     assert set(Document(page).ids()) >= {"eq-a", "eq-b"}
     for text in ("@eq-missing", "$$x$$ {#eq-missing}"):
@@ -254,30 +377,60 @@ def test_equations_are_numbered():
 
 def test_letters_stand_in_columns():
     for title in ("Letters of this page", "Others"):
-        assert ('<div class="letters">' in render(f"**{title}.** The letters.\n\n- $x$ is one.\n")) == (title != "Others")
+        assert (
+            '<div class="letters">' in render(f"**{title}.** The letters.\n\n- $x$ is one.\n")
+        ) == (title != "Others")
 
 
 def test_links_are_made_relative_also_from_a_folder():
     deep = SitePage("studies/01_a.ipynb", "studies/a.html", "A")
-    pages = {page.source: page for page in (deep, SitePage("00_b.ipynb", "b.html", "B"), SitePage("studies/02_c.ipynb", "studies/c.html", "C"))}
-    given = {"../00_b.ipynb#x": "../b.html#x", "02_c.ipynb": "c.html", "/b.html#y": "../b.html#y", "#z": "#z", "https://x.org/a.ipynb": None}
+    pages = {
+        page.source: page
+        for page in (
+            deep,
+            SitePage("00_b.ipynb", "b.html", "B"),
+            SitePage("studies/02_c.ipynb", "studies/c.html", "C"),
+        )
+    }
+    given = {
+        "../00_b.ipynb#x": "../b.html#x",
+        "02_c.ipynb": "c.html",
+        "/b.html#y": "../b.html#y",
+        "#z": "#z",
+        "https://x.org/a.ipynb": None,
+    }
     for link, wanted in given.items():
         assert finish(f'<a href="{link}">', deep, pages) == f'<a href="{wanted or link}">'
-    menu = [{"section": "One", "contents": ["studies/01_a.ipynb"]}, {"section": "Two", "contents": ["00_b.ipynb"]}]
-    assert re.findall(r"<details[^>]*>", sidebar_html(menu, pages, deep)) == ['<details class="section" open>', '<details class="section">']
-    assert sidebar_html(["00_b.ipynb"], pages, deep) == '<ul><li><a href="../b.html">B</a></li></ul>'
+    menu = [
+        {"section": "One", "contents": ["studies/01_a.ipynb"]},
+        {"section": "Two", "contents": ["00_b.ipynb"]},
+    ]
+    assert re.findall(r"<details[^>]*>", sidebar_html(menu, pages, deep)) == [
+        '<details class="section" open>',
+        '<details class="section">',
+    ]
+    assert (
+        sidebar_html(["00_b.ipynb"], pages, deep) == '<ul><li><a href="../b.html">B</a></li></ul>'
+    )
     assert sidebar_html([{"text": "Use"}], pages, deep) == '<ul><li class="part">Use</li></ul>'
     assert 'aria-current="page"' in sidebar_html(["studies/01_a.ipynb"], pages, deep)
 
-@pytest.mark.parametrize("path", sorted((ROOT / "nbs").rglob("*.ipynb")), ids=lambda path: path.stem)
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "nbs").rglob("*.ipynb")), ids=lambda path: path.stem
+)
 def test_notebooks_are_notebooks_and_exported_imports_stand_alone(path):
     notebook = json.loads(path.read_text(encoding="utf-8"))
-    assert notebook["metadata"] == {"kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}}
+    assert notebook["metadata"] == {
+        "kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}
+    }
     assert not any("jupytext" in "".join(cell["source"]) for cell in notebook["cells"])
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
         if source.startswith("#| export"):
-            kinds = {isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(source).body}
+            kinds = {
+                isinstance(node, ast.Import | ast.ImportFrom) for node in ast.parse(source).body
+            }
             assert len(kinds) <= 1, source
             if source.startswith("#| export\nif TYPE_CHECKING:") and "else:" not in source:
                 assert only_imports(SimpleNamespace(cell_type="code", source=source))
@@ -286,35 +439,78 @@ def test_notebooks_are_notebooks_and_exported_imports_stand_alone(path):
 @pytest.mark.parametrize("folder", ["gallery", "tutorials", "howto", "studies"])
 def test_pages_for_users_show_numbers_and_hide_their_checks(folder):
     for path in (ROOT / "nbs" / folder).glob("*.ipynb"):
-        for cell in [] if path.stem.startswith("when_") else json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        for cell in (
+            []
+            if path.stem.startswith("when_")
+            else json.loads(path.read_text(encoding="utf-8"))["cells"]
+        ):
             source = "".join(cell["source"])
             if cell["cell_type"] == "code" and not re.match(r"#\| hide|[%!]", source):
-                nodes = [ast.unparse(node)[:80] for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert) or "assert_" in getattr(node, "attr", "")]
-                assert not nodes, f"{path.stem}: a check belongs into a cell of its own that begins with `#| hide`: {nodes}"
+                nodes = [
+                    ast.unparse(node)[:80]
+                    for node in ast.walk(ast.parse(source))
+                    if isinstance(node, ast.Assert) or "assert_" in getattr(node, "attr", "")
+                ]
+                assert not nodes, (
+                    f"{path.stem}: a check belongs into a cell of its own that begins "
+                    f"with `#| hide`: {nodes}"
+                )
 
 
 def test_imports_and_code_that_is_not_the_argument_are_folded(documents):
-    folded = {page for page, document in documents.items() if ("details", {"class": "folded"}) in document.tags}
-    assert {"regression.html", "power_ep_in_one_page.html", "internals/plots.html", "gallery/counts.html"} <= folded
+    folded = {
+        page
+        for page, document in documents.items()
+        if ("details", {"class": "folded"}) in document.tags
+    }
+    assert {
+        "regression.html",
+        "power_ep_in_one_page.html",
+        "internals/plots.html",
+        "gallery/counts.html",
+    } <= folded
 
 
 # --- Quarto ---
 
 
 def test_the_hook_stages_with_the_python_that_runs_nbdev(tmp_path):
-    """As Quarto runs it: split at spaces outside double quotes, in `_proc/`, by any Python, here one with nothing but its library."""
+    """As Quarto runs it: split at spaces outside double quotes, in `_proc/`, by any Python, here
+    one with nothing but its library.
+    """
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (stage_folder := tmp_path / "_proc").mkdir()
-    commands = [shlex.split(read_config(ROOT)["project"][when]) for when in ("pre-render", "post-render")]
+    commands = [
+        shlex.split(read_config(ROOT)["project"][when]) for when in ("pre-render", "post-render")
+    ]
     assert [command[:2] for command in commands] == [["python3", "-c"]] * 2
-    bare = [sys.executable, "-S", "-c", "\n".join(f"import subprocess; subprocess.run = lambda *a, **k: print(a[0], k['cwd'])\n{program}" for *_, program in commands)]
+    bare = [
+        sys.executable,
+        "-S",
+        "-c",
+        "\n".join(
+            f"import subprocess; subprocess.run = lambda *a, **k: print(a[0], k['cwd'])\n{program}"
+            for *_, program in commands
+        ),
+    ]
     nbdev = tmp_path / "nbdev_docs"
-    nbdev.write_text(f"import subprocess; subprocess.run({bare!r}, cwd={str(stage_folder)!r}, check=True)")
+    nbdev.write_text(
+        f"import subprocess; subprocess.run({bare!r}, cwd={str(stage_folder)!r}, check=True)"
+    )
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.symlink_to(sys.executable)
-    said = subprocess.run([python, nbdev], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}).stdout
-    assert said.split("\n")[0] == f"{[str(python), '-m', 'docs.build', '--stage', str(stage_folder)]} {ROOT}"
+    said = subprocess.run(
+        [python, nbdev],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": os.environ["PATH"]},
+    ).stdout
+    assert (
+        said.split("\n")[0]
+        == f"{[str(python), '-m', 'docs.build', '--stage', str(stage_folder)]} {ROOT}"
+    )
 
 
 def test_a_formula_left_as_tex_ends_the_build_with_quarto(tmp_path, monkeypatch):
@@ -322,7 +518,9 @@ def test_a_formula_left_as_tex_ends_the_build_with_quarto(tmp_path, monkeypatch)
     out.mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("QUARTO_PROJECT_OUTPUT_DIR", raising=False)
-    (out / "good.html").write_text('<math><mi>x</mi></math> <span class="math inline">x</span>', encoding="utf-8")
+    (out / "good.html").write_text(
+        '<math><mi>x</mi></math> <span class="math inline">x</span>', encoding="utf-8"
+    )
     quarto.after_render()
     (out / "x.html").write_text('<span class="math inline">$\\Bigl(x$</span>', encoding="utf-8")
     with pytest.raises(SystemExit, match=r"x\.html: no MathML for \$\\Bigl"):
@@ -330,7 +528,16 @@ def test_a_formula_left_as_tex_ends_the_build_with_quarto(tmp_path, monkeypatch)
 
 
 def test_formulas_use_commands_that_both_pandocs_convert():
-    """Pandoc 3.6, which Quarto 1.7 brings, does not convert \\bigl and its kind; \\left and \\right do what they do."""
+    """Pandoc 3.6, which Quarto 1.7 brings, does not convert \\bigl and its kind; \\left and
+    \\right do what they do.
+    """
     for path in (ROOT / "nbs").rglob("*.ipynb"):
-        prose = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "markdown"]
-        assert not re.findall(r"\\[bB]igg?[lrm]?(?![A-Za-z]).*", re.sub(r"```.*?```|`[^`]*`", "", "\n".join(prose), flags=re.DOTALL)), path.name
+        prose = [
+            "".join(cell["source"])
+            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+            if cell["cell_type"] == "markdown"
+        ]
+        assert not re.findall(
+            r"\\[bB]igg?[lrm]?(?![A-Za-z]).*",
+            re.sub(r"```.*?```|`[^`]*`", "", "\n".join(prose), flags=re.DOTALL),
+        ), path.name

@@ -29,7 +29,9 @@ def test_a_site_that_holds_all_of_the_posterior_cannot_be_deleted(precision):
 
 
 def probit(y):
-    """Projection for p(y|f) = Phi(yf) at power 1: sites that, unlike Gaussian ones, depend on the cavity."""
+    """Projection for p(y|f) = Phi(yf) at power 1: sites that, unlike Gaussian ones, depend on
+    the cavity.
+    """
 
     def tilted(rows, mean, var, power):
         z = y[rows] * mean / np.sqrt(1 + var)

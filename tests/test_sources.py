@@ -1,4 +1,6 @@
-"""Pieces of data: the same rows and sums however they are cut and stored; what is wrong is named."""
+"""Pieces of data: the same rows and sums however they are cut and stored; what is wrong is
+named.
+"""
 
 import gc
 import threading
@@ -10,12 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.compare import properties
 
-from sparse_pep.data.sources import ArraySource, Largest, Rows, Shelf, Source, ahead, checked, chosen_rows, joined
+from sparse_pep.data.sources import (
+    ArraySource,
+    Largest,
+    Rows,
+    Shelf,
+    Source,
+    ahead,
+    checked,
+    chosen_rows,
+    joined,
+)
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(23, 3))
 y = rng.normal(size=23)
-EXTRAS = {"weight": rng.integers(0, 3, size=23) * 1.0, "known_variance": rng.uniform(size=23), "power": rng.uniform(size=23)}
+EXTRAS = {
+    "weight": rng.integers(0, 3, size=23) * 1.0,
+    "known_variance": rng.uniform(size=23),
+    "power": rng.uniform(size=23),
+}
 
 
 def sums(piece, factor=1.0):
@@ -32,7 +48,8 @@ def saved(array, path, mode):
     return np.load(path, mmap_mode=mode)
 
 
-# --- arrays -----------------------------------------------------------------------------------------------------------
+# --- arrays
+# --------------------------------------------------------------------------------------------------
 
 
 @properties
@@ -43,7 +60,10 @@ def test_rows_come_in_order_whatever_the_cut(rows, order, kind):
     pieces = list(source.pieces())
     assert [piece.first for piece in pieces] == list(range(0, 23, rows))
     assert all(piece.X.flags.c_contiguous and piece.X.dtype == np.float64 for piece in pieces)
-    assert all(np.shares_memory(piece.X, given) == (given.dtype == float and given.flags.c_contiguous) for piece in pieces)
+    assert all(
+        np.shares_memory(piece.X, given) == (given.dtype == float and given.flags.c_contiguous)
+        for piece in pieces
+    )
     together = joined(pieces)
     assert np.array_equal(together.X, given) and np.array_equal(together.y, y)
     assert all(np.array_equal(getattr(together, name), EXTRAS[name]) for name in EXTRAS)
@@ -58,7 +78,12 @@ def test_fingerprints_tell_data_apart():
     plain = ArraySource(X, y).fingerprint()
     again = X.copy()
     again[22, 2] = np.nextafter(again[22, 2], 9.0)
-    others = [ArraySource(again, y), ArraySource(X, -y), ArraySource(X), ArraySource(X, y, weight=EXTRAS["weight"])]
+    others = [
+        ArraySource(again, y),
+        ArraySource(X, -y),
+        ArraySource(X),
+        ArraySource(X, y, weight=EXTRAS["weight"]),
+    ]
     assert len({plain, *(source.fingerprint() for source in others)}) == 5
     assert ArraySource(X, y, weight=np.ones(23)).fingerprint() == plain
 
@@ -69,12 +94,17 @@ def test_a_sample_is_some_of_the_rows(rows, n, seed):
     class Plain(ArraySource):
         sample = Source.sample
 
-    found = [kind(X, y, **EXTRAS, piece_rows=rows).sample(n, np.random.default_rng(seed)) for kind in (ArraySource, Plain)]
+    found = [
+        kind(X, y, **EXTRAS, piece_rows=rows).sample(n, np.random.default_rng(seed))
+        for kind in (ArraySource, Plain)
+    ]
     for one, other in zip(*found):
         assert np.array_equal(one, other)
     places = [int(np.flatnonzero(y == value)[0]) for value in found[0].y]
     assert len(set(places)) == min(n, 23) and places == sorted(places)
-    assert np.array_equal(found[0].X, X[places]) and np.array_equal(found[0].power, EXTRAS["power"][places])
+    assert np.array_equal(found[0].X, X[places]) and np.array_equal(
+        found[0].power, EXTRAS["power"][places]
+    )
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
@@ -92,7 +122,11 @@ def test_memory_maps_keep_what_was_written_to_them(tmp_path, mode):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
 def test_pages_of_a_memory_map_are_given_back(tmp_path):
     def resident():
-        return next(int(line.split()[1]) for line in Path("/proc/self/status").open() if line.startswith("RssFile"))
+        return next(
+            int(line.split()[1])
+            for line in Path("/proc/self/status").open()
+            if line.startswith("RssFile")
+        )
 
     X = saved(np.zeros((200_000, 10)), tmp_path / "X.npy", "r")  # 16 MB
     before, grown = resident(), 0
@@ -122,14 +156,29 @@ def test_arrays_that_do_not_fit(case):
         list(ArraySource(**{"X": X, **options}).pieces())
 
 
-@pytest.mark.parametrize(("name", "value"), [("X", np.nan), ("y", np.inf), ("y", 1e200), ("weight", -1.0), ("known_variance", -0.1), ("power", 1.1)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("X", np.nan),
+        ("y", np.inf),
+        ("y", 1e200),
+        ("weight", -1.0),
+        ("known_variance", -0.1),
+        ("power", 1.1),
+    ],
+)
 def test_a_row_that_is_no_good_is_named(name, value):
-    columns = {"X": X.copy(), "y": y.copy(), **{key: values.copy() for key, values in EXTRAS.items()}}
+    columns = {
+        "X": X.copy(),
+        "y": y.copy(),
+        **{key: values.copy() for key, values in EXTRAS.items()},
+    }
     columns[name][17] = value
     source = ArraySource(**columns, piece_rows=5)
     with pytest.raises(ValueError, match=f"`{name}`, row 17 "):
         source.total(sums)
-    draws = next(k for k in range(999) if chosen_rows(23, 9, np.random.default_rng(k))[8] == 17)  # the last of nine
+    # the last of nine
+    draws = next(k for k in range(999) if chosen_rows(23, 9, np.random.default_rng(k))[8] == 17)
     with pytest.raises(ValueError, match=f"`{name}`, row 17 "):
         source.sample(9, np.random.default_rng(draws))
     everywhere = {"X": X, "y": y, name: value} if name in EXTRAS else None
@@ -148,7 +197,8 @@ def test_pieces_of_another_width_and_bad_cells_are_refused():
         checked(Rows(X, y[:4], first=40), 3)
 
 
-# --- sums, reading ahead, sweeps --------------------------------------------------------------------------------------
+# --- sums, reading ahead, sweeps
+# --------------------------------------------------------------------------------------
 
 
 def test_the_next_piece_is_read_while_this_one_is_used():
@@ -187,7 +237,11 @@ def test_a_source_without_rows():
         def pieces(self):
             yield from ()
 
-    for use in (lambda s: s.total(sums), lambda s: s.sweep(running, None, 1), lambda s: s.sample(3, rng)):
+    for use in (
+        lambda s: s.total(sums),
+        lambda s: s.sweep(running, None, 1),
+        lambda s: s.sample(3, rng),
+    ):
         with pytest.raises(ValueError, match="no rows"):
             use(Nothing())
 
@@ -224,7 +278,12 @@ def test_files_of_a_state_that_are_damaged(tmp_path, damage):
     state, _ = source.sweep(running, None, 1)
     path = state.path(3)
     raw = path.read_bytes()
-    new = {"empty": b"", "cut": raw[:16], "cut late": raw[:-8], "changed": raw[:-1] + bytes([raw[-1] ^ 1])}
+    new = {
+        "empty": b"",
+        "cut": raw[:16],
+        "cut late": raw[:-8],
+        "changed": raw[:-1] + bytes([raw[-1] ^ 1]),
+    }
     path.unlink() if damage == "gone" else path.write_bytes(new[damage])
     with pytest.raises(ValueError, match="`sites_dir`: .*3.bin.* is gone or damaged"):
         source.sweep(running, state, 1)

@@ -1,4 +1,6 @@
-"""What is loaded before there is work to do, and the options that repeat what the estimators say."""
+"""What is loaded before there is work to do, and the options that repeat what the estimators
+say.
+"""
 
 import subprocess
 import sys
@@ -13,14 +15,24 @@ from sparse_pep.training import LBFGS
 
 def loaded_by(program):
     """The modules that a program in a process of its own has loaded at its end."""
-    lines = "import atexit, sys", "atexit.register(lambda: print(*sys.modules, file=sys.stderr))", program
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    lines = (
+        "import atexit, sys",
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))",
+        program,
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
     return set(done.stderr.split()), done.stdout
 
 
 def packages(modules):
     """The packages of modules that do not belong to Python itself."""
-    return {name.partition(".")[0] for name in modules} - sys.stdlib_module_names - {"__main__", "__mp_main__"}
+    return (
+        {name.partition(".")[0] for name in modules}
+        - sys.stdlib_module_names
+        - {"__main__", "__mp_main__"}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -31,21 +43,40 @@ def bare():
 
 def test_imports_load_what_they_need(bare):
     found, _ = loaded_by("import sparse_pep")
-    assert packages(found - bare) == {"sparse_pep"} == {name for name in found if name.startswith("sparse_pep")}
-    found, _ = loaded_by("from sparse_pep import SparsePEPRegressor")  # which has no need to cluster or to draw before it is fitted
-    assert "sklearn.base" in found and not found & {"sklearn.cluster", "sklearn.metrics", "sklearn.inspection", "matplotlib", "dask"}
+    assert (
+        packages(found - bare)
+        == {"sparse_pep"}
+        == {name for name in found if name.startswith("sparse_pep")}
+    )
+    # which has no need to cluster or to draw before it is fitted
+    found, _ = loaded_by("from sparse_pep import SparsePEPRegressor")
+    assert "sklearn.base" in found and not found & {
+        "sklearn.cluster",
+        "sklearn.metrics",
+        "sklearn.inspection",
+        "matplotlib",
+        "dask",
+    }
 
 
-@pytest.mark.parametrize("words, expected", [("--version", "0.1.0"), ("--help", "compare"), ("fit --help", "--censored")])
+@pytest.mark.parametrize(
+    "words, expected", [("--version", "0.1.0"), ("--help", "compare"), ("fit --help", "--censored")]
+)
 def test_help_loads_click_and_nothing_that_computes(bare, words, expected):
     found, printed = loaded_by(f"from sparse_pep.cli import main; main({words.split()})")
     assert expected in printed
     assert packages(found - bare) <= {"sparse_pep", "click", "colorama"}
-    assert {name for name in found if name.startswith("sparse_pep")} == {"sparse_pep", "sparse_pep.cli"}
+    assert {name for name in found if name.startswith("sparse_pep")} == {
+        "sparse_pep",
+        "sparse_pep.cli",
+    }
 
 
 def test_an_error_of_usage_loads_nothing_more():
-    found, _ = loaded_by("from sparse_pep.cli import main\ntry: main(['fit'])\nexcept SystemExit as end: assert end.code == 2")
+    found, _ = loaded_by(
+        "from sparse_pep.cli import main\ntry: main(['fit'])\nexcept SystemExit as end: "
+        "assert end.code == 2"
+    )
     assert {name for name in found if name.startswith("sparse_pep.")} == {"sparse_pep.cli"}
 
 
@@ -55,16 +86,34 @@ def options(command):
 
 def test_options_offer_what_the_estimators_take():
     fit, compare = options(cli.fit_command), options(cli.compare_command)
-    assert set(arguments.KERNELS) > set(cli.KERNELS) and cli.KERNELS == tuple(fit["kernel"].type.choices)  # some have two names
+    # some have two names
+    assert set(arguments.KERNELS) > set(cli.KERNELS) and cli.KERNELS == tuple(
+        fit["kernel"].type.choices
+    )
     assert arguments.POWER_NAMES == cli.POWER_NAMES
     assert commands.CLASSIFIERS == cli.CLASSIFIERS
     assert ("gaussian", *commands.CLASSIFIERS, *commands.NUMERIC) == cli.LIKELIHOODS
-    assert tuple(fit["likelihood"].type.choices) == tuple(compare["likelihood"].type.choices) == cli.LIKELIHOODS
+    assert (
+        tuple(fit["likelihood"].type.choices)
+        == tuple(compare["likelihood"].type.choices)
+        == cli.LIKELIHOODS
+    )
 
 
 @pytest.mark.parametrize("name", ["power", "n_inducing", "max_iter", "tol", "max_time"])
 def test_options_have_the_defaults_of_the_estimators(name):
-    fitted = [(estimator().get_params() | LBFGS().get_params())[name] for estimator in (SparsePEPRegressor, SparsePEPClassifier)]
-    chosen = [command for command in (cli.fit_command, cli.compare_command, cli.demo_command) if name in options(command)]
-    offered = [options(command)[name].default for command in chosen if name != "n_inducing" or command is cli.fit_command]
+    fitted = [
+        (estimator().get_params() | LBFGS().get_params())[name]
+        for estimator in (SparsePEPRegressor, SparsePEPClassifier)
+    ]
+    chosen = [
+        command
+        for command in (cli.fit_command, cli.compare_command, cli.demo_command)
+        if name in options(command)
+    ]
+    offered = [
+        options(command)[name].default
+        for command in chosen
+        if name != "n_inducing" or command is cli.fit_command
+    ]
     assert offered and set(offered) == set(fitted), (offered, fitted)

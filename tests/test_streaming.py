@@ -44,7 +44,10 @@ def test_other_features_are_those_of_the_definition(power):
     kff = np.append(kernel.diag(X[40:]), np.diag(W @ kernel(a) @ W.T))
     targets = np.append(y[40:], memory.observations[0])
     noises = np.append(np.full(20, noise), np.ones(len(W)))
-    expected = dense.log_evidence(new.features.Kuu(kernel), Kuf, kff, targets, noises, power) + memory.log_constant
+    expected = (
+        dense.log_evidence(new.features.Kuu(kernel), Kuf, kff, targets, noises, power)
+        + memory.log_constant
+    )
     assert error(fit.log_evidence, expected) < 1e-10
 
 
@@ -64,25 +67,46 @@ class TestEstimators:
     def test_batches_are_one_fit(self, power, outputs, tmp_path):
         Y = y if outputs == 1 else np.column_stack([y, np.cos(X[:, 0])])
         weight, known = rng.integers(1, 4, size=60), rng.uniform(0, 0.1, size=60)
-        options = FIXED | {"power": power, "noise_variance": 0.1, "mean": ConstantMean(np.full(outputs, 0.2) if outputs > 1 else 0.2)}
+        options = FIXED | {
+            "power": power,
+            "noise_variance": 0.1,
+            "mean": ConstantMean(np.full(outputs, 0.2) if outputs > 1 else 0.2),
+        }
         whole, stream = (SparsePEPRegressor(**options) for _ in range(2))
         whole.fit(X, Y, weight, known)
         for rows in np.array_split(rng.permutation(60), 7):
             stream.partial_fit(X[rows], Y[rows], weight[rows], known[rows])
-        for ours, theirs in zip(stream.predict(X, return_std=True), whole.predict(X, return_std=True)):
+        for ours, theirs in zip(
+            stream.predict(X, return_std=True), whole.predict(X, return_std=True)
+        ):
             assert error(ours, theirs) < 1e-8
-        assert error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_) < 1e-8
+        assert (
+            error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_)
+            < 1e-8
+        )
         assert stream.n_samples_seen_ == 60 and len(stream.site_precision_) == len(rows)
         stream.save(tmp_path / "model.npz")
         back, more = load(tmp_path / "model.npz"), rng.uniform(0, 6, size=(5, 1))
         targets = np.zeros(5) if outputs == 1 else np.zeros((5, 2))
-        assert error(back.partial_fit(more, targets).predict(X), stream.partial_fit(more, targets).predict(X)) < 1e-9
+        assert (
+            error(
+                back.partial_fit(more, targets).predict(X),
+                stream.partial_fit(more, targets).predict(X),
+            )
+            < 1e-9
+        )
         assert back.n_samples_seen_ == 65
 
     def test_the_likelihood_of_what_came_last_can_be_computed_again(self):
-        stream = SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
+        stream = (
+            SparsePEPRegressor(**FIXED, noise_variance=0.1)
+            .fit(X[:40], y[:40])
+            .partial_fit(X[40:], y[40:])
+        )
         value, gradient = stream.log_marginal_likelihood(eval_gradient=True)
-        assert error(value, stream.log_marginal_likelihood_value_) < 1e-12 and np.all(np.isfinite(gradient))
+        assert error(value, stream.log_marginal_likelihood_value_) < 1e-12 and np.all(
+            np.isfinite(gradient)
+        )
         assert stream.leave_one_out().shape == (20,)
         assert "exact GP lies between" not in stream.summary()  # not all data are there
         with pytest.raises(ValueError, match="needs all training data"):
@@ -95,27 +119,41 @@ class TestEstimators:
             learner.partial_fit(X[rows], y[rows])
         assert len(learner.features_) == 14 and learner.converged_
         assert np.sqrt(np.mean((learner.predict(X) - np.sin(2 * X[:, 0])) ** 2)) < 0.15
-        fixed = SparsePEPRegressor(n_inducing=14, random_state=0, fixed=["features.Z"]).fit(X[:30], y[:30])
+        fixed = SparsePEPRegressor(n_inducing=14, random_state=0, fixed=["features.Z"]).fit(
+            X[:30], y[:30]
+        )
         before = fixed.features_.Z
         assert np.array_equal(fixed.partial_fit(X[30:], y[30:]).features_.Z, before)
 
     def test_labels_and_counts(self):
         labels = np.where(y > 0, "up", "down")
-        stream = SparsePEPClassifier(**FIXED).partial_fit(X[:20], labels[:20], classes=["up", "down"])
+        stream = SparsePEPClassifier(**FIXED).partial_fit(
+            X[:20], labels[:20], classes=["up", "down"]
+        )
         stream.partial_fit(X[20:40], labels[20:40]).partial_fit(X[40:], labels[40:])
         whole = SparsePEPClassifier(**FIXED).fit(X, labels)
         assert np.max(np.abs(stream.predict_proba(X) - whole.predict_proba(X))) < 0.05
-        only = SparsePEPClassifier(**FIXED).partial_fit(X[:5], np.repeat("up", 5), classes=["up", "down"])
+        only = SparsePEPClassifier(**FIXED).partial_fit(
+            X[:5], np.repeat("up", 5), classes=["up", "down"]
+        )
         assert list(only.classes_) == ["down", "up"] and np.all(only.predict(X[:5]) == "up")
         counts = np.round(np.exp(1 + y))
-        stream = SparsePEP(likelihood="poisson", **FIXED).fit(X[:30], counts[:30]).partial_fit(X[30:], counts[30:])
+        stream = (
+            SparsePEP(likelihood="poisson", **FIXED)
+            .fit(X[:30], counts[:30])
+            .partial_fit(X[30:], counts[30:])
+        )
         whole = SparsePEP(likelihood="poisson", **FIXED).fit(X, counts)
         assert error(stream.predict(X), whole.predict(X)) < 0.05
 
     @pytest.mark.parametrize(
         ("more", "data", "message"),
         [
-            ({}, (ArraySource(X, np.column_stack([y, y])),), r"`y` must have shape \(60,\).*got \(60, 2\)"),
+            (
+                {},
+                (ArraySource(X, np.column_stack([y, y])),),
+                r"`y` must have shape \(60,\).*got \(60, 2\)",
+            ),
             ({}, (ArraySource(np.hstack([X, X]), y),), "the source has 2 columns"),
             ({"fixed": ["kernel.width"]}, (X, y), "kernel.width"),
             ({"power": 2.0}, (X, y), "`power`"),
@@ -129,16 +167,25 @@ class TestEstimators:
             model.partial_fit(*data)
         assert np.array_equal(model.predict(X), before) and model.n_samples_seen_ == 60
 
-    @pytest.mark.parametrize("more", [FIXED, {"n_inducing": 8, "training": LBFGS(max_iter=3, tol=1e9), "random_state": 0}], ids=["fixed", "trained"])
+    @pytest.mark.parametrize(
+        "more",
+        [FIXED, {"n_inducing": 8, "training": LBFGS(max_iter=3, tol=1e9), "random_state": 0}],
+        ids=["fixed", "trained"],
+    )
     @pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier])
     def test_a_source_goes_on_as_its_rows_do(self, kind, more):
         targets = y if kind is SparsePEPRegressor else (y > 0.0) * 1.0
         later = X[20:], targets[20:], np.resize([1.0, 2.0], 40)
         arrays, source = (kind(**more).fit(X[:20], targets[:20]) for _ in range(2))
-        arrays.partial_fit(*later) if kind is SparsePEPRegressor else arrays.partial_fit(*later[:2], None, later[2])
+        arrays.partial_fit(*later) if kind is SparsePEPRegressor else arrays.partial_fit(
+            *later[:2], None, later[2]
+        )
         source.partial_fit(ArraySource(*later, piece_rows=9))
         assert source.n_samples_seen_ == arrays.n_samples_seen_ == 60
-        assert error(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_) < 1e-6
+        assert (
+            error(source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_)
+            < 1e-6
+        )
         assert error(np.array(source.predict_f(X)), np.array(arrays.predict_f(X))) < 1e-5
 
     def test_a_source_of_numbered_classes_goes_on(self):
@@ -148,13 +195,21 @@ class TestEstimators:
         labels = np.where(y > 0.0, "up", "down")
         arrays, source = (SparsePEPClassifier(**FIXED).fit(X[:20], labels[:20]) for _ in range(2))
         rows = Numbered(X[20:], np.sign(y[20:]))
-        assert error(source.partial_fit(rows).predict_proba(X), arrays.partial_fit(X[20:], labels[20:]).predict_proba(X)) < 1e-8
+        assert (
+            error(
+                source.partial_fit(rows).predict_proba(X),
+                arrays.partial_fit(X[20:], labels[20:]).predict_proba(X),
+            )
+            < 1e-8
+        )
         rows.classes = ["down", "under", "up"]
         with pytest.raises(ValueError, match="the source has the classes .*under"):
             source.partial_fit(rows)
 
     def test_outliers_that_cannot_be_remembered(self):
-        spoilt = SparsePEP(likelihood=StudentT(3.0, 0.05), **FIXED, power=1.0).fit(X[:2], [9.0, -9.0])
+        spoilt = SparsePEP(likelihood=StudentT(3.0, 0.05), **FIXED, power=1.0).fit(
+            X[:2], [9.0, -9.0]
+        )
         with pytest.raises(ValueError, match="less certain than the prior"):
             spoilt.partial_fit(X[2:4], y[2:4])
 
@@ -168,24 +223,41 @@ class TestPoints:
         before = model.predict(X, return_std=True)[1].mean()
         gap = np.subtract(*model.log_marginal_likelihood_bounds()[::-1])
         assert model.add_inducing(4) is model and len(model.features_) == 12
-        assert np.array_equal(model.features_.Z[:8], Z) and np.all(np.isin(model.features_.Z[8:], X))
+        assert np.array_equal(model.features_.Z[:8], Z) and np.all(
+            np.isin(model.features_.Z[8:], X)
+        )
         assert np.subtract(*model.log_marginal_likelihood_bounds()[::-1]) < gap
         assert model.predict(X, return_std=True)[1].mean() != before
-        again = SparsePEPRegressor(**FIXED | {"features": model.features_}, noise_variance=0.1).fit(X, y)
+        again = SparsePEPRegressor(**FIXED | {"features": model.features_}, noise_variance=0.1).fit(
+            X, y
+        )
         assert error(model.predict(X), again.predict(X)) < 1e-10
         model.remove_inducing([8, 9, 10, 11])
-        assert error(model.predict(X), SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X, y).predict(X)) < 1e-10
+        assert (
+            error(
+                model.predict(X),
+                SparsePEPRegressor(**FIXED, noise_variance=0.1).fit(X, y).predict(X),
+            )
+            < 1e-10
+        )
 
     def test_those_that_the_others_explain_go_first(self, model):
         model.add_inducing([[0.31], [3.0]])
         kept = model.remove_inducing(1).features_.Z[:, 0]
         assert len(kept) == 9 and (0.3 in kept) != (0.31 in kept)
-        assert len(model.partial_fit(X[:30], y[:30]).add_inducing(3).features_) == 12 and model.n_samples_seen_ == 90
+        assert (
+            len(model.partial_fit(X[:30], y[:30]).add_inducing(3).features_) == 12
+            and model.n_samples_seen_ == 90
+        )
 
     def test_no_more_than_there_is_to_explain(self):
-        model = SparsePEPRegressor(**FIXED | {"features": InducingPoints(X[:4])}, noise_variance=0.1).fit(X[:6], y[:6])
+        model = SparsePEPRegressor(
+            **FIXED | {"features": InducingPoints(X[:4])}, noise_variance=0.1
+        ).fit(X[:6], y[:6])
         with pytest.warns(UserWarning, match="were added"):
             model.add_inducing(6)
         assert len(model.features_) <= 6
         with pytest.raises(ValueError, match="GaussianBlur"):
-            SparsePEPRegressor(**FIXED | {"features": GaussianBlur(Z, [0.2])}).fit(X, y).remove_inducing(1)
+            SparsePEPRegressor(**FIXED | {"features": GaussianBlur(Z, [0.2])}).fit(
+                X, y
+            ).remove_inducing(1)

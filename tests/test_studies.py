@@ -33,12 +33,25 @@ def square(job, log, broken=()):
 
 def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
     log, jobs = tmp_path / "log", [{"name": "a", "x": x} for x in range(4)]
-    rows, errors = run_study(Study("squares", jobs[:3], square, {"log": str(log), "broken": [1]}), tmp_path, 1)
+    rows, errors = run_study(
+        Study("squares", jobs[:3], square, {"log": str(log), "broken": [1]}), tmp_path, 1
+    )
     assert rows["x"].tolist() == [0, 2] and errors == ["a/1: no such luck"]
-    rows, errors = run_study(Study("squares", jobs, square, {"log": str(log), "broken": [1]}), tmp_path, 1)
-    assert rows["x"].tolist() == [0, 2, 3] and len(errors) == 1 and log.read_text().split() == list("012" + "13")
-    rows, errors = run_study(Study("squares", jobs[::-1], square, {"log": str(log)}), tmp_path, 1)  # other settings
-    assert rows["x"].tolist() == [3, 2, 1, 0] and not errors and log.read_text().split() == list("012" + "13" + "3210")
+    rows, errors = run_study(
+        Study("squares", jobs, square, {"log": str(log), "broken": [1]}), tmp_path, 1
+    )
+    assert (
+        rows["x"].tolist() == [0, 2, 3]
+        and len(errors) == 1
+        and log.read_text().split() == list("012" + "13")
+    )
+    # other settings
+    rows, errors = run_study(Study("squares", jobs[::-1], square, {"log": str(log)}), tmp_path, 1)
+    assert (
+        rows["x"].tolist() == [3, 2, 1, 0]
+        and not errors
+        and log.read_text().split() == list("012" + "13" + "3210")
+    )
     again = read_results(tmp_path / "squares.csv")
     assert rows["square"].tolist() == [x**2 / 3.0 for x in (3, 2, 1, 0)]  # to the last bit
     np.testing.assert_allclose(again["square"], rows["square"], rtol=1e-15)
@@ -48,7 +61,8 @@ def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
     def wrong(job):
         return [{"y": 1}] if job["x"] < 2 else [{}["nothing"]]
 
-    with pytest.raises(KeyError):  # an error in the code of a job stops the study and keeps what is done
+    # an error in the code of a job stops the study and keeps what is done
+    with pytest.raises(KeyError):
         run_study(Study("wrong", jobs, wrong), tmp_path, 1)
     assert len(list(tmp_path.glob("wrong.parts/*.json"))) == 2
 
@@ -60,24 +74,36 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     printed, rows = capsys.readouterr().out, (tmp_path / "snelson_quick.csv").read_text()
     assert "noise_std" in printed and "3 fits, " in printed
     assert (tmp_path / "snelson_quick_fits.png").read_bytes()[:4] == b"\x89PNG"
-    assert main(words) == 0 and (tmp_path / "snelson_quick.csv").read_text() == rows  # nothing was fitted again
-    for words, said in ((["nothing"], "there is no study 'nothing'"), (["--data-dir", str(tmp_path)], "holds no folder"), (["--quick", "--full"], "not allowed")):
+    # nothing was fitted again
+    assert main(words) == 0 and (tmp_path / "snelson_quick.csv").read_text() == rows
+    for words, said in (
+        (["nothing"], "there is no study 'nothing'"),
+        (["--data-dir", str(tmp_path)], "holds no folder"),
+        (["--quick", "--full"], "not allowed"),
+    ):
         with pytest.raises(SystemExit):
             main(words)
         assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_committed_results_are_those_of_the_jobs_with_their_tables_and_figures(name, monkeypatch, tmp_path):
+def test_committed_results_are_those_of_the_jobs_with_their_tables_and_figures(
+    name, monkeypatch, tmp_path
+):
     (tmp_path / "toy").mkdir()
     monkeypatch.setenv("SPARSE_PEP_DATA", str(tmp_path))  # jobs are made without looking at data
-    study, rows = import_module(f"studies.{name}").study("standard"), read_results(RESULTS / f"{name}.csv")
+    study, rows = (
+        import_module(f"studies.{name}").study("standard"),
+        read_results(RESULTS / f"{name}.csv"),
+    )
     keys = list(study.jobs[0])
     jobs = pd.DataFrame(study.jobs)[keys].drop_duplicates()
     found = rows[keys].drop_duplicates()
     assert len(jobs) == len(study.jobs) == len(found) == len(jobs.merge(found, on=keys))
     notes = json.loads((RESULTS / f"{name}.json").read_text())
-    assert {**notes["settings"], "max_iter": 0} == {**study.settings, "max_iter": 0} and notes["jobs_done"] == len(jobs)
+    assert {**notes["settings"], "max_iter": 0} == {**study.settings, "max_iter": 0} and notes[
+        "jobs_done"
+    ] == len(jobs)
     monkeypatch.delenv("SPARSE_PEP_DATA")
     script = import_module(f"studies.{name}")
     assert all(len(table) for table in script.tables(rows).values())
@@ -87,18 +113,42 @@ def test_committed_results_are_those_of_the_jobs_with_their_tables_and_figures(n
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sampled_rows_fitted_again_are_those_committed(name, data_dir, monkeypatch):
-    """To within three standard deviations of the log evidence over ten starts, the median of which is taken."""
+    """To within three standard deviations of the log evidence over ten starts, the median of
+    which is taken.
+    """
     monkeypatch.setenv("SPARSE_PEP_DATA", str(data_dir))
-    study, rows = import_module(f"studies.{name}").study("standard"), read_results(RESULTS / f"{name}.csv")
-    if not json.loads((RESULTS / f"{name}.json").read_text()).get("commits") or "log_marginal_likelihood" not in rows:
+    study, rows = (
+        import_module(f"studies.{name}").study("standard"),
+        read_results(RESULTS / f"{name}.csv"),
+    )
+    if (
+        not json.loads((RESULTS / f"{name}.json").read_text()).get("commits")
+        or "log_marginal_likelihood" not in rows
+    ):
         pytest.skip("made by an older version, as its page says, or without evidences")
-    spread = 3.0 * starts.spreads(read_results(RESULTS / "starts.csv"))["log_marginal_likelihood"].groupby("power").median()
-    committed = rows.groupby(list(study.jobs[0]), dropna=False)[["log_marginal_likelihood", "seconds"]].last().reset_index()
-    brief = pd.DataFrame(study.jobs).reset_index().merge(committed).query("(seconds < 1.0 or seconds == seconds.min()) and seconds < 30.0")
+    spread = (
+        3.0
+        * starts.spreads(read_results(RESULTS / "starts.csv"))["log_marginal_likelihood"]
+        .groupby("power")
+        .median()
+    )
+    committed = (
+        rows.groupby(list(study.jobs[0]), dropna=False)[["log_marginal_likelihood", "seconds"]]
+        .last()
+        .reset_index()
+    )
+    brief = (
+        pd.DataFrame(study.jobs)
+        .reset_index()
+        .merge(committed)
+        .query("(seconds < 1.0 or seconds == seconds.min()) and seconds < 30.0")
+    )
     assert len(brief) or name == "mnist"  # whose fits take more than a minute
     for _, row in brief.sample(min(3, len(brief)), random_state=0).iterrows():
         again = study.fit(study.jobs[row["index"]], **study.settings)[-1]["log_marginal_likelihood"]
-        assert again == pytest.approx(row["log_marginal_likelihood"], abs=spread.get(row["power"], spread.max()), rel=0.0)
+        assert again == pytest.approx(
+            row["log_marginal_likelihood"], abs=spread.get(row["power"], spread.max()), rel=0.0
+        )
 
 
 def test_the_exact_process_with_the_true_parameters_is_the_dense_one():
@@ -110,30 +160,76 @@ def test_the_exact_process_with_the_true_parameters_is_the_dense_one():
     assert row["log_marginal_likelihood"] == pytest.approx(dense, rel=1e-5)
     weight = np.linalg.solve(K[:500, :500], K[:500, 500:])
     mean, var = weight.T @ y[:500], np.diag(K)[500:] - np.sum(K[:500, 500:] * weight, axis=0)
-    assert row["smse"] == pytest.approx(np.mean((y[500:1000] - mean) ** 2) / np.var(y[500:1000]), rel=1e-4)
+    assert row["smse"] == pytest.approx(
+        np.mean((y[500:1000] - mean) ** 2) / np.var(y[500:1000]), rel=1e-4
+    )
     trivial = norm.logpdf(y[500:1000], y[:500].mean(), y[:500].std())
-    assert row["smll"] == pytest.approx(np.mean(trivial - norm.logpdf(y[500:1000], mean, np.sqrt(var))), abs=1e-4)
+    assert row["smll"] == pytest.approx(
+        np.mean(trivial - norm.logpdf(y[500:1000], mean, np.sqrt(var))), abs=1e-4
+    )
 
 
 def test_passes_over_digits_and_gains_of_local_prediction():
-    rows = mnist.fit({"data": "digits", "power": 0.5, "M": 10, "seed": 0}, n_epochs=3, batch_size=400)
-    assert [row["epoch"] for row in rows] == [0, 1, 2, 3] and rows[-1]["nll"] < np.log(2.0) and rows[-1]["error"] < 0.3
-    job = {"data": "diabetes", "split": 0, "power": 0.5, "M": 20, "seed": 0, "blocks": 1, "tight": False}
+    rows = mnist.fit(
+        {"data": "digits", "power": 0.5, "M": 10, "seed": 0}, n_epochs=3, batch_size=400
+    )
+    assert (
+        [row["epoch"] for row in rows] == [0, 1, 2, 3]
+        and rows[-1]["nll"] < np.log(2.0)
+        and rows[-1]["error"] < 0.3
+    )
+    job = {
+        "data": "diabetes",
+        "split": 0,
+        "power": 0.5,
+        "M": 20,
+        "seed": 0,
+        "blocks": 1,
+        "tight": False,
+    }
     glob, local = beyond.fit(job, 30, 1e-3, 200)
     assert local["used"] in (True, False) and (local["used"] or local["nll"] == glob["nll"])
 
 
 def test_gains_beyond_the_paper_are_those_that_were_put_in():
-    """Two sets, two splits: tight gains 0.1 nats and a fifth of the error, blocks lose 0.2 nats, at power 0 only."""
-    keys = product(("boston", "yacht"), (0, 1), (0.0, 0.5), (1, 20), ((False, "global"), (True, "global"), (False, "local")))
+    """Two sets, two splits: tight gains 0.1 nats and a fifth of the error, blocks lose 0.2 nats,
+    at power 0 only.
+    """
+    keys = product(
+        ("boston", "yacht"),
+        (0, 1),
+        (0.0, 0.5),
+        (1, 20),
+        ((False, "global"), (True, "global"), (False, "local")),
+    )
     rows = []
     for data, split, power, blocks, (tight, prediction) in keys:
-        row = {"data": data, "split": split, "power": power, "blocks": blocks, "tight": tight, "prediction": prediction}
+        row = {
+            "data": data,
+            "split": split,
+            "power": power,
+            "blocks": blocks,
+            "tight": tight,
+            "prediction": prediction,
+        }
         nll = split - (0.1 * tight - 0.2 * (blocks == 20)) * (power == 0.0)
         rows.append(FIT | row | {"M": 50, "nll": nll, "error": 1.0 - 0.2 * tight})
     nats = beyond.gains_of(pd.DataFrame(rows), "regression", "nll")
-    expected = {"tight": 0.1, "local": 0.0, "global, blocks": -0.2, "tight, blocks": -0.1, "local, blocks": -0.2}
+    expected = {
+        "tight": 0.1,
+        "local": 0.0,
+        "global, blocks": -0.2,
+        "tight, blocks": -0.1,
+        "local, blocks": -0.2,
+    }
     for column in ("gain", "low", "high"):
-        np.testing.assert_allclose(nats.xs(0.0, level="power")[column], pd.Series(expected), atol=1e-12)
-    assert nats.loc[("tight", 0.0), ["better", "sets"]].tolist() == [2, 2] and nats.loc[("local", 0.0), "better"] == 0
-    np.testing.assert_allclose(beyond.gains_of(pd.DataFrame(rows), "regression", "error").xs("tight")["gain"], 20.0)
+        np.testing.assert_allclose(
+            nats.xs(0.0, level="power")[column], pd.Series(expected), atol=1e-12
+        )
+    assert (
+        nats.loc[("tight", 0.0), ["better", "sets"]].tolist() == [2, 2]
+        and nats.loc[("local", 0.0), "better"] == 0
+    )
+    np.testing.assert_allclose(
+        beyond.gains_of(pd.DataFrame(rows), "regression", "error").xs("tight")["gain"], 20.0
+    )

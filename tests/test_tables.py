@@ -1,4 +1,6 @@
-"""CSV and Parquet files become arrays once: the same in memory and on disk; what is wrong is named."""
+"""CSV and Parquet files become arrays once: the same in memory and on disk; what is wrong is
+named.
+"""
 
 import csv
 import gc
@@ -24,14 +26,25 @@ from sparse_pep.data.tables import convert_table, table_files, table_layout
 from sparse_pep.datasets import read_table
 
 NAMES = st.lists(
-    st.text("abcdefgh ,\"'éλ", min_size=1, max_size=6).map(str.strip).filter(bool), min_size=2, max_size=5, unique=True
+    st.text("abcdefgh ,\"'éλ", min_size=1, max_size=6).map(str.strip).filter(bool),
+    min_size=2,
+    max_size=5,
+    unique=True,
 )
 rng = np.random.default_rng(3)
-FRAME = pd.DataFrame({
-    "a": rng.normal(size=23), "n": np.arange(23), "b": rng.normal(size=23), "yes": np.arange(23) % 2 == 0,
-    "y": rng.normal(size=23), "w": rng.integers(0, 3, size=23), "kind": np.array(["oak", "elm", "ash"])[np.arange(23) % 3],
-    "v": 0.5, "p": rng.uniform(size=23),
-})  # fmt: skip
+FRAME = pd.DataFrame(
+    {
+        "a": rng.normal(size=23),
+        "n": np.arange(23),
+        "b": rng.normal(size=23),
+        "yes": np.arange(23) % 2 == 0,
+        "y": rng.normal(size=23),
+        "w": rng.integers(0, 3, size=23),
+        "kind": np.array(["oak", "elm", "ash"])[np.arange(23) % 3],
+        "v": 0.5,
+        "p": rng.uniform(size=23),
+    }
+)
 
 
 @pytest.fixture
@@ -43,29 +56,50 @@ def here(tmp_path, monkeypatch):
 
 def written(frame, path, **options):
     """A file of this form."""
-    frame.to_parquet(path, **options) if str(path).endswith("parquet") else frame.to_csv(path, index=False)
+    frame.to_parquet(path, **options) if str(path).endswith("parquet") else frame.to_csv(
+        path, index=False
+    )
     return path
 
 
-# ---- the same numbers ------------------------------------------------------------------------------------------------
+# ---- the same numbers
+# ------------------------------------------------------------------------------------------------
 
 
 @properties
-@given(data=st.data(), names=NAMES, form=st.sampled_from(["unix", "windows", "gzip", "parquet", "single precision"]))
+@given(
+    data=st.data(),
+    names=NAMES,
+    form=st.sampled_from(["unix", "windows", "gzip", "parquet", "single precision"]),
+)
 def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, data, names, form):
     width = 32 if form == "single precision" else 64
     elements = st.floats(allow_nan=False, allow_infinity=False, width=width)
-    rows = data.draw(arrays(np.dtype(f"f{width // 8}"), st.tuples(st.integers(1, 5), st.just(len(names))), elements=elements))
-    path = tmp_path_factory.mktemp("t") / ("t.csv" if form in ("unix", "windows", "gzip") else "t.parquet")
+    rows = data.draw(
+        arrays(
+            np.dtype(f"f{width // 8}"),
+            st.tuples(st.integers(1, 5), st.just(len(names))),
+            elements=elements,
+        )
+    )
+    path = tmp_path_factory.mktemp("t") / (
+        "t.csv" if form in ("unix", "windows", "gzip") else "t.parquet"
+    )
     if path.suffix == ".csv":
         text = io.StringIO()
-        csv.writer(text, lineterminator="\r\n" if form == "windows" else "\n").writerows([names, *rows.tolist()])
-        path.write_bytes(gzip.compress(text.getvalue().encode()) if form == "gzip" else text.getvalue().encode())
+        csv.writer(text, lineterminator="\r\n" if form == "windows" else "\n").writerows(
+            [names, *rows.tolist()]
+        )
+        path.write_bytes(
+            gzip.compress(text.getvalue().encode()) if form == "gzip" else text.getvalue().encode()
+        )
     else:
         written(pd.DataFrame(rows, columns=names), path)
     wanted = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
     (batch,) = table_layout(table_files(path), {}, wanted).batches()
-    np.testing.assert_array_equal(batch[""], rows[:, [names.index(name) for name in wanted]].astype(float))
+    np.testing.assert_array_equal(
+        batch[""], rows[:, [names.index(name) for name in wanted]].astype(float)
+    )
 
 
 @pytest.mark.parametrize("cache_dir", [None, "."])
@@ -75,21 +109,32 @@ def test_tables_in_every_form_become_the_same_arrays(here, monkeypatch, form, ca
     path = here / f"t.{form}"
     if form in ("folder", "list"):
         path.mkdir()
-        parts = [written(FRAME[:9], path / "1.csv"), written(FRAME[9:].iloc[:, ::-1], path / "2.parquet", row_group_size=4)]
+        parts = [
+            written(FRAME[:9], path / "1.csv"),
+            written(FRAME[9:].iloc[:, ::-1], path / "2.parquet", row_group_size=4),
+        ]
         (path / "readme.txt").write_text("no table")
         path = path if form == "folder" else [parts[0], str(parts[1])]
     else:
         written(FRAME, path)
     named = {"target": "y", "weight": "w", "known_variance": "v", "power": "p"}
-    source = convert_table(path, columns=["yes", "b", "n"], piece_rows=4, cache_dir=cache_dir, **named)
-    assert source.n_data == 23 and source.feature_names == ("yes", "b", "n") and source.classes is None
+    source = convert_table(
+        path, columns=["yes", "b", "n"], piece_rows=4, cache_dir=cache_dir, **named
+    )
+    assert (
+        source.n_data == 23 and source.feature_names == ("yes", "b", "n") and source.classes is None
+    )
     assert [len(piece.X) for piece in source.pieces()] == [4, 4, 4, 4, 4, 3]
     X = FRAME[["yes", "b", "n"]].to_numpy(float)
     expected = ArraySource(X, *(FRAME[name].to_numpy(float) for name in ("y", "w", "v", "p")))
     for one, other in zip(joined(source.pieces()), joined(expected.pieces())):
         np.testing.assert_array_equal(one, other)
     assert source.fingerprint() == expected.fingerprint()
-    assert all(array.flags.c_contiguous and not array.flags.writeable for array in source.columns.values() if np.ndim(array))
+    assert all(
+        array.flags.c_contiguous and not array.flags.writeable
+        for array in source.columns.values()
+        if np.ndim(array)
+    )
     assert isinstance(source.columns["X"], np.memmap) == (cache_dir is not None)
 
 
@@ -101,7 +146,9 @@ def test_columns_that_are_not_asked_for_may_hold_anything(here):
 
 
 def test_blank_lines_spaces_quotes_and_a_mark_of_the_editor_do_no_harm(here):
-    (here / "t.csv").write_bytes('\ufeff\n a , "b\nc" ,y\n\n 1, "2" ,3\n   \n\t\n4,5,6\n\n'.encode())
+    (here / "t.csv").write_bytes(
+        '\ufeff\n a , "b\nc" ,y\n\n 1, "2" ,3\n   \n\t\n4,5,6\n\n'.encode()
+    )
     table = read_table("t.csv", target="y")
     assert table.feature_names == ("a", "b c") and table.X.tolist() == [[1.0, 2.0], [4.0, 5.0]]
 
@@ -127,21 +174,35 @@ def test_columns_that_turn_out_otherwise_late(here, late):
     rows = [*(f"{n},1,{n % 2}" for n in range(160_000)), late]  # several blocks of pyarrow
     (here / "late.csv").write_text("a,b,y\n" + "\n".join(rows) + "\n")
     X, y = convert_table("late.csv", target="y").columns["X"], read_table("late.csv", "y").y
-    assert X.shape == (160_001, 2) and np.array_equal(X[:-1, 0], np.arange(160_000)) and y[-1] == X[-1, 1] - 1.0 == 1.5
+    assert (
+        X.shape == (160_001, 2)
+        and np.array_equal(X[:-1, 0], np.arange(160_000))
+        and y[-1] == X[-1, 1] - 1.0 == 1.5
+    )
 
 
 @pytest.mark.parametrize("index", [[], ["i"], ["i", "j"]])
 def test_an_index_of_a_parquet_file_is_an_input_only_if_it_has_a_name(here, index):
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "i": [5.0, 7.0], "j": [6.0, 8.0]})[[*index, "a", "b"]]
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "i": [5.0, 7.0], "j": [6.0, 8.0]})[
+        [*index, "a", "b"]
+    ]
     indexed = frame.set_index(index) if index else frame.set_axis([5, 7])
     table = read_table(written(indexed, here / "t.parquet"))
     assert table.feature_names == tuple(frame) and table.X.tolist() == frame.to_numpy().tolist()
 
 
 def test_parquet_texts_of_several_lines_become_one_and_may_be_numbers(here):
-    frame = pd.DataFrame({"b": [1.0, 2.0, 3.0], " a\nx": [" 1.5\n", "2", " 1.5\n"], "k": ["u\nv", "w ", "w"]})
-    source = convert_table(written(frame, here / "t.parquet"), target="k", columns=["a x", "b"], labels=True)
-    assert source.columns["X"].tolist() == [[1.5, 1.0], [2.0, 2.0], [1.5, 3.0]] and source.classes.tolist() == ["u v", "w"]
+    frame = pd.DataFrame(
+        {"b": [1.0, 2.0, 3.0], " a\nx": [" 1.5\n", "2", " 1.5\n"], "k": ["u\nv", "w ", "w"]}
+    )
+    source = convert_table(
+        written(frame, here / "t.parquet"), target="k", columns=["a x", "b"], labels=True
+    )
+    assert source.columns["X"].tolist() == [
+        [1.5, 1.0],
+        [2.0, 2.0],
+        [1.5, 3.0],
+    ] and source.classes.tolist() == ["u v", "w"]
 
 
 def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(here, monkeypatch):
@@ -160,7 +221,8 @@ def test_without_pyarrow_parquet_says_what_to_install(here, monkeypatch):
         read_table("t.parquet")
 
 
-# ---- labels ----------------------------------------------------------------------------------------------------------
+# ---- labels
+# --------------------------------------------------------------------------------------------------
 
 LABELS = {  # cells, type, values
     "-1 1 1": (np.int64, [-1, 1, 1]),
@@ -185,79 +247,176 @@ def test_labels_are_numbers_if_all_are_numbers(here, monkeypatch, cells, form):
     frame = frame.astype({"y": "category"}) if "category" in form else frame
     path = written(frame, here / f"t.{form}")
     table = read_table(path, target="y", labels=True)
-    assert table.y.dtype.type is kind and table.y.tolist() == values and table.X[:, 0].tolist() == frame["a"].tolist()
+    assert (
+        table.y.dtype.type is kind
+        and table.y.tolist() == values
+        and table.X[:, 0].tolist() == frame["a"].tolist()
+    )
     classes, codes = np.unique(values, return_inverse=True)
     for labels in (True, [*classes, classes[0]]):
         source = convert_table(path, target="y", labels=labels, cache_dir=here)
         assert source.classes.dtype.type is kind and np.array_equal(source.classes, classes)
-        assert np.array_equal(source.columns["y"], 2.0 * codes - 1.0 if len(classes) == 2 else codes)
+        assert np.array_equal(
+            source.columns["y"], 2.0 * codes - 1.0 if len(classes) == 2 else codes
+        )
         assert source.targets().tolist() == values
 
 
-# ---- what is wrong with a file ---------------------------------------------------------------------------------------
+# ---- what is wrong with a file
+# ---------------------------------------------------------------------------------------
 
 HEIGHTS = "height,girth\n1,2\n"
-REFUSED = {  # text of a CSV file or columns of a Parquet file, words of the message, options other than the target y
+# text of a CSV file or columns of a Parquet file, words of the message, options other than the
+# target y
+REFUSED = {
     "text": ("a,y\n1,2\n\n3,4\nx7,5\n", "row 5: column 'a' holds text, 'x7'; a number is expected"),
     "underscore": ("a,y\n2024_01,2\n", "row 2: column 'a' holds text, '2024_01'"),
     "true or false": ("a,y\n2,True\n", "row 2: column 'y' holds text, 'True'"),
     "empty cell": ("a,y\n1,2\n,4\n", "row 3: column 'a' has a missing value"),
     "none": ("a,y\nNone,2\n", "row 2: column 'a' has a missing value"),
-    "infinity": ("a,y\n1,2\n3,4\n-inf,6\n", "row 4: column 'a' holds '-inf'; a finite number is expected"),
+    "infinity": (
+        "a,y\n1,2\n3,4\n-inf,6\n",
+        "row 4: column 'a' holds '-inf'; a finite number is expected",
+    ),
     "short row": ("a,b,y\n1,2,3\n4,5\n", "row 3: 2 cells where the header has 3"),
     "row after a cell of two lines": ('a,y\n1,"2\n"\n1,b\n', "row 4: column 'y' holds text, 'b'"),
     "open quotation mark": ('a,y\n1,2\n1,"2\n' + "3,4\n" * 40000, "not a CSV file from row 3 on"),
     "damaged gzip": (gzip.compress(b"a,y\n" + b"1,2\n" * 999)[:-12], "is a damaged gzip file"),
-    "gzip of nothing": (gzip.compress(b"a,y\n" + b" " * (1 << 25)), "unpacks to more than 100 times its size"),
-    "Parquet of nothing": ({"a": np.zeros(2 * 10**7, np.int8), "y": np.int8(1)}, "unpacks to more than 100 times its size"),
-    "Parquet of one long text": ({"a": ["x" * 10**7] * 20, "y": 1}, "unpacks to more than 100 times its size"),
-    "lists": ({"a": [[1.0], [2.0]], "y": 1}, "column 'a' holds list<element: double>; numbers, text or dates"),
+    "gzip of nothing": (
+        gzip.compress(b"a,y\n" + b" " * (1 << 25)),
+        "unpacks to more than 100 times its size",
+    ),
+    "Parquet of nothing": (
+        {"a": np.zeros(2 * 10**7, np.int8), "y": np.int8(1)},
+        "unpacks to more than 100 times its size",
+    ),
+    "Parquet of one long text": (
+        {"a": ["x" * 10**7] * 20, "y": 1},
+        "unpacks to more than 100 times its size",
+    ),
+    "lists": (
+        {"a": [[1.0], [2.0]], "y": 1},
+        "column 'a' holds list<element: double>; numbers, text or dates",
+    ),
     "bad row far below": ("a,y\n" + "1,2\n" * 99 + "x,3", "row 101: column 'a' holds text"),
     "no rows": ("a,y", "t.csv' has a header but no rows"),
-    "no target": (HEIGHTS, "`target`: .* no column 'grith'. Did you mean 'girth'. Its columns: height, girth", {"target": "grith"}),
-    "no column": (HEIGHTS, "`columns`: .* no column 'x'", {"target": None, "columns": ["height", "x"]}),
+    "no target": (
+        HEIGHTS,
+        "`target`: .* no column 'grith'. Did you mean 'girth'. Its columns: height, girth",
+        {"target": "grith"},
+    ),
+    "no column": (
+        HEIGHTS,
+        "`columns`: .* no column 'x'",
+        {"target": None, "columns": ["height", "x"]},
+    ),
     "no columns": (HEIGHTS, "`columns` must be a list", {"target": None, "columns": []}),
     "number of a column": (HEIGHTS, "`target` must be the name of a column", {"target": 1}),
-    "twice": (HEIGHTS, "`columns`: 'height' is used twice", {"target": None, "columns": ["height", "height"]}),
-    "target as weight": (HEIGHTS, "`target` and `weight`: 'girth' is used twice", {"target": "girth", "weight": "girth"}),
-    "no input": (HEIGHTS, "has no input column, only 'girth' and 'height'", {"target": "girth", "weight": "height"}),
-    "a long list of columns": (",".join(f"column{i}" for i in range(300)) + "\n1\n", "'column7'.*300 in all", {"target": "kolumn7"}),
-    **{f"no label, {cell!r}": (f"a,y\n1,x\n\n2,{cell}\n", "row 4: column 'y' has no label", {"labels": True})
-       for cell in ("", " ", "?", "NA", "n/a", "NaN", "null")},
+    "twice": (
+        HEIGHTS,
+        "`columns`: 'height' is used twice",
+        {"target": None, "columns": ["height", "height"]},
+    ),
+    "target as weight": (
+        HEIGHTS,
+        "`target` and `weight`: 'girth' is used twice",
+        {"target": "girth", "weight": "girth"},
+    ),
+    "no input": (
+        HEIGHTS,
+        "has no input column, only 'girth' and 'height'",
+        {"target": "girth", "weight": "height"},
+    ),
+    "a long list of columns": (
+        ",".join(f"column{i}" for i in range(300)) + "\n1\n",
+        "'column7'.*300 in all",
+        {"target": "kolumn7"},
+    ),
+    **{
+        f"no label, {cell!r}": (
+            f"a,y\n1,x\n\n2,{cell}\n",
+            "row 4: column 'y' has no label",
+            {"labels": True},
+        )
+        for cell in ("", " ", "?", "NA", "n/a", "NaN", "null")
+    },
     "labels of what": (HEIGHTS, "`labels` needs a `target`", {"target": None, "labels": True}),
-    "censored what": (HEIGHTS, "`censored` needs a `target`", {"target": None, "censored": "girth"}),
-    "unknown label": ("a,y\n1,x\n2,z\n", "label 'z' is not one of the classes", {"labels": ["x", "y"]}),
+    "censored what": (
+        HEIGHTS,
+        "`censored` needs a `target`",
+        {"target": None, "censored": "girth"},
+    ),
+    "unknown label": (
+        "a,y\n1,x\n2,z\n",
+        "label 'z' is not one of the classes",
+        {"labels": ["x", "y"]},
+    ),
     "one label": ("a,y\n1,x\n2,x\n", "one class only, x", {"labels": True}),
-    "nothing": ({"a": pd.array([None, 1], dtype="Int64"), "y": [1, 2]}, "row 2: column 'a' has a missing value"),
+    "nothing": (
+        {"a": pd.array([None, 1], dtype="Int64"), "y": [1, 2]},
+        "row 2: column 'a' has a missing value",
+    ),
     "spaces": ({"a": ["1", " \n"], "y": [1, 2]}, "row 3: column 'a' has a missing value"),
-    "text in Parquet": ({"a": [1, 2], "note": ["3", "x7"], "y": [1, 2]}, "row 3: column 'note' holds text, 'x7'"),
+    "text in Parquet": (
+        {"a": [1, 2], "note": ["3", "x7"], "y": [1, 2]},
+        "row 3: column 'note' holds text, 'x7'",
+    ),
     "far below": ({"a": [*range(50), None], "y": 1}, "row 52: column 'a' has a missing value"),
-    "a day": ({"a": pd.to_datetime(["2024-01-02"]), "y": [1]}, "row 2: column 'a' holds text, '2024-01-02"),
-    "true as target": ({"a": [1.0], "y": [True]}, "row 2: column 'y' holds text, 'True'; a number is expected"),
+    "a day": (
+        {"a": pd.to_datetime(["2024-01-02"]), "y": [1]},
+        "row 2: column 'a' holds text, '2024-01-02",
+    ),
+    "true as target": (
+        {"a": [1.0], "y": [True]},
+        "row 2: column 'y' holds text, 'True'; a number is expected",
+    ),
     "no name": ({"": [1.0], "y": [2.0]}, "column 1 of 't.parquet' has no name"),
-    "two of one name": ({"a": [1.0], "a\n": [2.0], "y": [1.0]}, "t.parquet' has more than one column named 'a'"),
+    "two of one name": (
+        {"a": [1.0], "a\n": [2.0], "y": [1.0]},
+        "t.parquet' has more than one column named 'a'",
+    ),
     "nothing at all": ({}, "is empty"),
-    "a text of lines": ({"y": [1, 2], "a\nb": ["1\n", "2\r\n3"]}, "row 3: column 'a b' holds text, '2 3'"),
-    "no label in Parquet": ({"a": [1, 2, 3], "y": ["x", "z", None]}, "row 4: column 'y' has no label", {"labels": True}),
-}  # fmt: skip
+    "a text of lines": (
+        {"y": [1, 2], "a\nb": ["1\n", "2\r\n3"]},
+        "row 3: column 'a b' holds text, '2 3'",
+    ),
+    "no label in Parquet": (
+        {"a": [1, 2, 3], "y": ["x", "z", None]},
+        "row 4: column 'y' has no label",
+        {"labels": True},
+    ),
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(here, monkeypatch, case):
+def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
+    here, monkeypatch, case
+):
     content, message, *options = REFUSED[case]
     options = {"target": "y"} | dict(*options)
     if isinstance(content, dict):
         monkeypatch.setattr(tables, "BATCH_ROWS", 20)
-        path = written(pd.DataFrame(content), "t.parquet", row_group_size=None if case.startswith("Parquet of") else 6)
+        path = written(
+            pd.DataFrame(content),
+            "t.parquet",
+            row_group_size=None if case.startswith("Parquet of") else 6,
+        )
     else:
         path = "t.csv"
         (here / path).write_bytes(content if isinstance(content, bytes) else content.encode())
     (here / "cache").mkdir()
-    for use in (partial(convert_table, cache_dir="cache"), *[read_table] * (options.keys() <= {"target", "columns"})):
+    for use in (
+        partial(convert_table, cache_dir="cache"),
+        *[read_table] * (options.keys() <= {"target", "columns"}),
+    ):
         with pytest.raises(ValueError, match=message) as caught:
             use(path, **options)
         told = str(caught.value)
-        assert "\n" not in told and len(told) < 400 and (path in told or "`" in told or "label" in told)
+        assert (
+            "\n" not in told
+            and len(told) < 400
+            and (path in told or "`" in told or "label" in told)
+        )
     assert not list((here / "cache").iterdir())
 
 
@@ -274,7 +433,11 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(h
         (convert_table, [], "holds no file"),
         (convert_table, 7, "`path` must be a file"),
         (partial(table_files, decimal=";"), "1.csv", "`decimal` must be"),
-        (partial(convert_table, target="b"), ["1.csv", "2.csv"], "`target`: '.*2.csv' has no column 'b'"),
+        (
+            partial(convert_table, target="b"),
+            ["1.csv", "2.csv"],
+            "`target`: '.*2.csv' has no column 'b'",
+        ),
     ],
 )
 def test_a_file_that_is_not_one(here, use, path, message):
@@ -288,30 +451,44 @@ def test_a_file_that_is_not_one(here, use, path, message):
         use(path)
 
 
-# ---- how often, and where to -----------------------------------------------------------------------------------------
+# ---- how often, and where to
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("labels", [False, True])
 def test_each_file_is_read_once(here, monkeypatch, labels):
     opened, read_csv, open_parquet = [], pd.read_csv, pyarrow.parquet.ParquetFile.iter_batches
-    monkeypatch.setattr(pd, "read_csv", lambda *given, **how: opened.append("csv") or read_csv(*given, **how))
-    monkeypatch.setattr(pyarrow.parquet.ParquetFile, "iter_batches", lambda *given, **how: opened.append("parquet") or open_parquet(*given, **how))
+    monkeypatch.setattr(
+        pd, "read_csv", lambda *given, **how: opened.append("csv") or read_csv(*given, **how)
+    )
+    monkeypatch.setattr(
+        pyarrow.parquet.ParquetFile,
+        "iter_batches",
+        lambda *given, **how: opened.append("parquet") or open_parquet(*given, **how),
+    )
     written(FRAME[:9], "1.csv")
     written(FRAME[9:], "2.parquet")
-    source = convert_table(here, target="kind" if labels else "y", columns=["a", "b"], labels=labels, cache_dir=here)
+    source = convert_table(
+        here, target="kind" if labels else "y", columns=["a", "b"], labels=labels, cache_dir=here
+    )
     for _ in range(3):
         assert sum(len(piece.y) for piece in source.pieces()) == 23
     assert opened == ["csv", "parquet"]
 
 
-def test_large_tables_are_on_disk_small_ones_in_memory_and_files_go_with_their_source(here, monkeypatch):
+def test_large_tables_are_on_disk_small_ones_in_memory_and_files_go_with_their_source(
+    here, monkeypatch
+):
     (here / "cache").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(here / "cache"))
     size = written(FRAME[["a", "y"]], here / "t.parquet").stat().st_size
     for most, kind, files in ((size, np.ndarray, []), (size - 1, np.memmap, ["X.bin", "y.bin"])):
         monkeypatch.setattr(tables, "IN_MEMORY_BYTES", most)
         source = convert_table("t.parquet", target="y")
-        assert type(source.columns["X"]) is kind and sorted(path.name for path in (here / "cache").rglob("*.bin")) == files
+        assert (
+            type(source.columns["X"]) is kind
+            and sorted(path.name for path in (here / "cache").rglob("*.bin")) == files
+        )
     del source
     gc.collect()
     assert not list((here / "cache").iterdir())
@@ -328,9 +505,13 @@ def test_a_folder_without_room(here):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # as a disk that fills up
     try:
-        with pytest.raises(ValueError, match="cannot be written to 'cache': File too large. Name another"):
+        with pytest.raises(
+            ValueError, match="cannot be written to 'cache': File too large. Name another"
+        ):
             convert_table("t.csv", target="y", cache_dir="cache")
-        with pytest.raises(ValueError, match="`sites_dir`: 'cache/sites-.*' cannot be written to: .* Name another"):
+        with pytest.raises(
+            ValueError, match="`sites_dir`: 'cache/sites-.*' cannot be written to: .* Name another"
+        ):
             Shelf("cache").append((np.zeros(100_000),))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -13,7 +13,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from sparse_pep.numerics.threads import HOLD, chunk_slices, map_chunks, one_blas_thread
 
 
-@pytest.mark.parametrize("rows, n_chunks", [(1_000, 1), (2_000, 2), (5_000, 6), (10_000, 8), (50_000, 16)])
+@pytest.mark.parametrize(
+    "rows, n_chunks", [(1_000, 1), (2_000, 2), (5_000, 6), (10_000, 8), (50_000, 16)]
+)
 def test_few_rows_are_not_split_over_all_threads(rows, n_chunks):
     with threadpool_limits(8, user_api="blas"), one_blas_thread():
         slices = chunk_slices(rows, 100)
@@ -33,7 +35,10 @@ def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
             ended.set()
 
     def run():
-        with threadpool_limits(2, user_api="blas"), pytest.raises(np.linalg.LinAlgError, match="in a chunk"):
+        with (
+            threadpool_limits(2, user_api="blas"),
+            pytest.raises(np.linalg.LinAlgError, match="in a chunk"),
+        ):
             map_chunks(work, [slice(0, 1), slice(1, 2)])
         raised.set()
 
@@ -44,7 +49,9 @@ def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
 
 
 def blas_threads():
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return {
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    }
 
 
 def test_the_first_thread_sets_the_limit_and_the_last_lifts_it_whoever_they_are():
@@ -76,11 +83,15 @@ def test_a_process_that_is_forked_while_a_thread_computes_can_compute():
         child = os.fork()
         if child == 0:
             signal.alarm(20)
-            os._exit(0 if HOLD.depth == 0 and map_chunks(len, [slice(0, 1), slice(1, 2)]) == [2] else 1)
+            os._exit(
+                0 if HOLD.depth == 0 and map_chunks(len, [slice(0, 1), slice(1, 2)]) == [2] else 1
+            )
     assert os.waitpid(child, 0)[1] == 0
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries cannot be told to keep memory")
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="other C libraries cannot be told to keep memory"
+)
 def test_freed_memory_is_not_fetched_again():
     resource = pytest.importorskip("resource")
 

@@ -17,12 +17,34 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import base
 from sparse_pep.features import GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.kernels import Linear, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import (
+    Gaussian,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+)
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
 from sparse_pep.multiclass import Softmax
 from sparse_pep.shards import Rows
-from sparse_pep.training import LBFGS, SITE_TOL, Adam, Objective, TimeLimit, WarmEvidence, column_spread, disturbed, greedy_points, initial_kernel, kmeans_points, maximise, train, units_of
+from sparse_pep.training import (
+    LBFGS,
+    SITE_TOL,
+    Adam,
+    Objective,
+    TimeLimit,
+    WarmEvidence,
+    column_spread,
+    disturbed,
+    greedy_points,
+    initial_kernel,
+    kmeans_points,
+    maximise,
+    train,
+    units_of,
+)
 
 
 def wave(N=60, seed=0, noise=0.1):
@@ -43,7 +65,9 @@ def start(M=6, likelihood=None):
 def counts_of_a_wave():
     """Counts, and a model of them."""
     X, y = wave(30)
-    return Rows(X, np.random.default_rng(0).poisson(np.exp(1.0 + y)).astype(float)), start(likelihood=Poisson())
+    return Rows(X, np.random.default_rng(0).poisson(np.exp(1.0 + y)).astype(float)), start(
+        likelihood=Poisson()
+    )
 
 
 def evidence_of(model):
@@ -56,7 +80,9 @@ def evidence_of(model):
 def test_greedy_points_follow_the_diagonal_and_stop_when_nothing_is_left_to_explain():
     X = np.random.default_rng(0).normal(size=(15, 2))
     kernel = Linear(1.0) + SquaredExponential(0.1, 0.7)  # not stationary
-    np.testing.assert_array_equal(greedy_points(kernel, X, 6), X[dense.pivoted_cholesky(kernel(X), 6)])
+    np.testing.assert_array_equal(
+        greedy_points(kernel, X, 6), X[dense.pivoted_cholesky(kernel(X), 6)]
+    )
     X[0] = 0.0
     assert len(greedy_points(Linear(1.0), X, 6)) == 2  # the rank
 
@@ -83,18 +109,31 @@ def test_spread_of_a_constant_column_is_one(value, N):
 def test_the_unit_of_inducing_inputs_lies_between_their_spread_and_their_distance():
     wide = np.random.default_rng(0).normal(size=(16, 2)) * [1.0, 100.0]
     for features in (InducingPoints(wide), GaussianBlur(wide, [1.0, 1.0])):
-        model = Model(SquaredExponential(1.0, 1.0), features, Gaussian(1.0), LinearMean(0.0, [0.0, 0.0]))
+        model = Model(
+            SquaredExponential(1.0, 1.0), features, Gaussian(1.0), LinearMean(0.0, [0.0, 0.0])
+        )
         units = from_vector(units_of(model.parameters()), model.parameters())
-        np.testing.assert_allclose(np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(wide.std(axis=0))), (16, 1)))  # as 2 * 16^(-1/4) = 1
+        # as 2 * 16^(-1/4) = 1
+        np.testing.assert_allclose(
+            np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(wide.std(axis=0))), (16, 1))
+        )
         assert all(np.all(unit == 1.0) for unit in units.values())
-    third = units_of({"kernel.log_lengthscale": np.log([16.0, 1600.0, 128.0]), "features.Z": np.column_stack([wide, np.zeros(16)])})[-3:]
-    assert third[2] == 8.0 * third[0]  # where all are equal, as many lengthscales as in the other columns
+    third = units_of(
+        {
+            "kernel.log_lengthscale": np.log([16.0, 1600.0, 128.0]),
+            "features.Z": np.column_stack([wide, np.zeros(16)]),
+        }
+    )[-3:]
+    # where all are equal, as many lengthscales as in the other columns
+    assert third[2] == 8.0 * third[0]
 
 
 WAVES = lambda Z: Wavelet(Z, np.ptp(Z, axis=0) / 9, 3 / np.ptp(Z, axis=0))
 
 
-@pytest.mark.parametrize("features", [lambda Z: InducingPoints(Z[:1]), lambda Z: InducingPoints(Z * [1, 0]), WAVES])
+@pytest.mark.parametrize(
+    "features", [lambda Z: InducingPoints(Z[:1]), lambda Z: InducingPoints(Z * [1, 0]), WAVES]
+)
 def test_training_takes_the_same_path_in_all_units(features):
     """Also with one inducing point, with points in a row, and with trained frequencies."""
     X, paths = np.random.default_rng(0).normal(size=(30, 2)), []
@@ -102,19 +141,27 @@ def test_training_takes_the_same_path_in_all_units(features):
         first = Model(SquaredExponential(1.0, [unit, unit]), features(unit * X[:5]), Gaussian(0.1))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            paths.append(train(first, Rows(unit * X, np.sin(X[:, 0])), training=LBFGS(max_iter=9)).history)
+            paths.append(
+                train(first, Rows(unit * X, np.sin(X[:, 0])), training=LBFGS(max_iter=9)).history
+            )
     np.testing.assert_allclose(paths[1:], [paths[0]] * 2, rtol=1e-6)
 
 
 def test_where_the_latent_function_starts():
     y = (rng := np.random.default_rng(0)).normal(size=400)
-    assert Gaussian().latent_variance(y) == np.var(y) and 0.7 < StudentT().latent_variance(np.append(y, [1e6, -1e6])) < 1.3
-    assert StudentT().latent_variance(flat := np.append(np.zeros(20), [1.0, 2.0])) == np.var(flat)  # its middle half has no width
+    assert (
+        Gaussian().latent_variance(y) == np.var(y)
+        and 0.7 < StudentT().latent_variance(np.append(y, [1e6, -1e6])) < 1.3
+    )
+    # its middle half has no width
+    assert StudentT().latent_variance(flat := np.append(np.zeros(20), [1.0, 2.0])) == np.var(flat)
     counts = rng.poisson(50.0, size=400).astype(float)
     assert error(Poisson().latent_variance(counts), np.log(50) ** 2) < 0.02
     assert Probit().latent_variance(np.sign(y)) == Softmax(3).latent_variance(np.arange(3.0)) == 1.0
     assert Gaussian(1e9).within_range(y).noise_variance == np.var(y)
-    assert Gaussian(1e-9).within_range(y).noise_variance == 1e-3 * np.var(y) and Gaussian(0.1).within_range(y) == Gaussian(0.1)
+    assert Gaussian(1e-9).within_range(y).noise_variance == 1e-3 * np.var(y) and Gaussian(
+        0.1
+    ).within_range(y) == Gaussian(0.1)
     assert 0.7 < StudentT(3.0, 1e9).within_range(y).scale < 1.3
     assert NegativeBinomial(7.0).within_range(counts) == NegativeBinomial(7.0)
 
@@ -125,39 +172,74 @@ def test_where_the_latent_function_starts():
 def test_it_stops_when_it_hardly_rises_any_more():
     X = (rng := np.random.default_rng(0)).normal(size=(120, 5))
     y = np.sin(2 * X).sum(1) + 0.1 * rng.normal(size=120)
-    first = Model(SquaredExponential(1.0, np.ones(5)), InducingPoints(X[:20]), Gaussian(0.5))  # a long way
+    # a long way
+    first = Model(SquaredExponential(1.0, np.ones(5)), InducingPoints(X[:20]), Gaussian(0.5))
     result = train(first, Rows(X, y), training=LBFGS())
     windows = np.clip(0.15 * np.arange(result.n_iter + 1), 20, 60).astype(int)
-    gains = np.array([result.history[k] - result.history[k - back] for k, back in enumerate(windows) if k >= back])
-    assert result.converged and result.message == f"the last {windows[-1]} iterations gained less than 0.0005 nats per data point"
+    gains = np.array(
+        [
+            result.history[k] - result.history[k - back]
+            for k, back in enumerate(windows)
+            if k >= back
+        ]
+    )
+    assert (
+        result.converged
+        and result.message
+        == f"the last {windows[-1]} iterations gained less than 0.0005 nats per data point"
+    )
     assert windows[-1] > 20 and gains[-1] < 5e-4 * len(y) and np.all(gains[:-1] >= 5e-4 * len(y))
 
 
 def test_restarts_start_elsewhere_and_the_best_is_kept():
-    fixed, poor = {"features.Z"}, Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))  # takes everything for noise
-    ends = [train(poor, DATA, 0.5, training=LBFGS(max_iter=30, n_restarts=n), fixed=fixed).log_evidence for n in (0, 1, 6)]
+    # takes everything for noise
+    fixed, poor = (
+        {"features.Z"},
+        Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0)),
+    )
+    ends = [
+        train(poor, DATA, 0.5, training=LBFGS(max_iter=30, n_restarts=n), fixed=fixed).log_evidence
+        for n in (0, 1, 6)
+    ]
     assert ends[0] <= ends[1] <= ends[2]
     model = disturbed(poor, np.random.default_rng(0), {"log_noise_variance"})
-    assert model.kernel.variance != poor.kernel.variance and error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
+    assert (
+        model.kernel.variance != poor.kernel.variance
+        and error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
+    )
     np.testing.assert_array_equal(model.features.Z, poor.features.Z)
     both = poor, disturbed(poor, np.random.default_rng(0), fixed)
-    assert ends[1] == max(maximise(Objective(model, evidence_of, fixed), LBFGS(max_iter=30), 60).log_evidence for model in both)
+    assert ends[1] == max(
+        maximise(Objective(model, evidence_of, fixed), LBFGS(max_iter=30), 60).log_evidence
+        for model in both
+    )
 
 
 def test_a_restart_that_cannot_start_is_passed_over():
-    edge = Model(start().kernel, start().features, Gaussian(np.exp(99.9)))  # out of range half of the time
-    assert np.isfinite(train(edge, DATA, 0.5, training=LBFGS(max_iter=3, n_restarts=6)).log_evidence)
+    # out of range half of the time
+    edge = Model(start().kernel, start().features, Gaussian(np.exp(99.9)))
+    assert np.isfinite(
+        train(edge, DATA, 0.5, training=LBFGS(max_iter=3, n_restarts=6)).log_evidence
+    )
 
 
 def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
     search = models.fixed_point
 
     def astray(*arguments, **options):
-        return replace(search(*arguments, **options), converged=False, usable=False, change=20.0, log_evidence=1e15)
+        return replace(
+            search(*arguments, **options),
+            converged=False,
+            usable=False,
+            change=20.0,
+            log_evidence=1e15,
+        )
 
     monkeypatch.setattr(models, "fixed_point", astray)
     assert np.isnan(model_evidence(start(), DATA, 0.5).log_evidence)
-    with pytest.raises(np.linalg.LinAlgError, match="start from a smaller kernel variance or more noise"):
+    with pytest.raises(
+        np.linalg.LinAlgError, match="start from a smaller kernel variance or more noise"
+    ):
         train(start(), DATA, 0.5)
     *_, sweep = training.held_out_power(start(), DATA, np.random.default_rng(0), powers=(0.0, 1.0))
     assert np.all(np.isneginf(sweep["log_density"]))
@@ -166,22 +248,38 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
 def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
     good = train(start(), DATA, 0.5, training=LBFGS(max_iter=1))
     loose = replace(good, fit=replace(good.fit, converged=False), objective=1e15)
-    monkeypatch.setattr(training, "maximise", partial(lambda runs, *arguments: next(runs), iter([loose, good, loose])))
+    monkeypatch.setattr(
+        training,
+        "maximise",
+        partial(lambda runs, *arguments: next(runs), iter([loose, good, loose])),
+    )
     assert train(start(), DATA, 0.5, training=LBFGS(n_restarts=2)) is good
 
 
 @pytest.mark.parametrize("rows", ["memory", "pieces"])
 def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, tmp_path):
     data = DATA if rows == "memory" else ArraySource(DATA.X, DATA.y, piece_rows=25)
-    monkeypatch.setattr(training, "perf_counter", count(1.0).__next__)  # a second for every look at the clock
-    saved, four = LBFGS(checkpoint=tmp_path / "c.npz"), train(start(), data, 0.5, training=LBFGS(max_iter=4))
-    assert (four.converged, four.limit, four.message) == (False, "max_iter", "still rising after 4 iterations")
+    # a second for every look at the clock
+    monkeypatch.setattr(training, "perf_counter", count(1.0).__next__)
+    saved, four = (
+        LBFGS(checkpoint=tmp_path / "c.npz"),
+        train(start(), data, 0.5, training=LBFGS(max_iter=4)),
+    )
+    assert (four.converged, four.limit, four.message) == (
+        False,
+        "max_iter",
+        "still rising after 4 iterations",
+    )
     late = train(start(), data, 0.5, training=saved, limit=TimeLimit(4.0, begun=0.0))
     assert (late.converged, late.limit, late.n_iter) == (False, "max_time", 4)
     assert late.message == "the limit of 4 s was reached after 4 iterations"
     assert late.log_evidence == four.log_evidence == max(late.history)
     resumed, whole = train(start(), data, 0.5, training=saved), train(start(), data, 0.5)
-    assert resumed.converged and resumed.log_evidence == whole.log_evidence and resumed.counts == whole.counts
+    assert (
+        resumed.converged
+        and resumed.log_evidence == whole.log_evidence
+        and resumed.counts == whole.counts
+    )
     with pytest.raises(ValueError, match="other data or arguments"):
         train(start(), ArraySource(DATA.X, -DATA.y, piece_rows=25), 0.5, training=saved)
 
@@ -192,7 +290,10 @@ STOPPED = {  # what calls `evidence_and_gradient` or `visit`, and when it is sto
     "pieces": ({"training": LBFGS(max_iter=9)}, [2, 5]),
     "restarts": ({"training": LBFGS(max_iter=5, tol=1e-9, n_restarts=2)}, [3, 9, 16]),
     "growth": ({"training": LBFGS(max_iter=5, tol=1e-9), "n_inducing": "auto"}, [3, 8, 15]),
-    "search for a power": ({"training": LBFGS(max_iter=5, tol=1e-9), "power": "held_out"}, [3, 8, 33]),
+    "search for a power": (
+        {"training": LBFGS(max_iter=5, tol=1e-9), "power": "held_out"},
+        [3, 8, 33],
+    ),
     "batches": ({"training": Adam(batch_size=30, n_epochs=5)}, [7, 12]),
 }
 
@@ -213,14 +314,28 @@ def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
 
     for name in ("evidence_and_gradient", "visit"):
         monkeypatch.setattr(training, name, partial(stopping, getattr(training, name)))
-    monkeypatch.setattr(base, "model_evidence", partial(stopping, models.model_evidence))  # the last inference
+    # the last inference
+    monkeypatch.setattr(base, "model_evidence", partial(stopping, models.model_evidence))
     whole, last = fitted(), len(calls)
     for moment in (*moments, last):
-        with pytest.warns(ConvergenceWarning, match="it was interrupted.*the model is the best so far"):
+        with pytest.warns(
+            ConvergenceWarning, match="it was interrupted.*the model is the best so far"
+        ):
             model = fitted(moment)
-        assert model.diagnostics_["interrupted"] and not model.converged_ and "training was interrupted" in model.summary()
-        assert case == "batches" or model.log_marginal_likelihood_value_ > max(model.diagnostics_["log_evidence_trace"]) - 1e-6
-    assert np.array_equal(model.predict(DATA.X), whole.predict(DATA.X)) and not whole.diagnostics_["interrupted"]
+        assert (
+            model.diagnostics_["interrupted"]
+            and not model.converged_
+            and "training was interrupted" in model.summary()
+        )
+        assert (
+            case == "batches"
+            or model.log_marginal_likelihood_value_
+            > max(model.diagnostics_["log_evidence_trace"]) - 1e-6
+        )
+    assert (
+        np.array_equal(model.predict(DATA.X), whole.predict(DATA.X))
+        and not whole.diagnostics_["interrupted"]
+    )
     for passed_on in ((1,), (last, last + 1)):  # there is nothing to keep, or it comes again
         with pytest.raises(KeyboardInterrupt):
             fitted(*passed_on)
@@ -231,7 +346,9 @@ def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
 
 @pytest.mark.parametrize("failure", ["exception", "nan", "infinite slope", "sites"])
 def test_a_step_that_fails_is_turned_back_from(failure):
-    """The evidence cannot be computed at noise below 0.3, where training would go: it stops short of there."""
+    """The evidence cannot be computed at noise below 0.3, where training would go: it stops
+    short of there.
+    """
     failed = []
 
     def evidence(model):
@@ -251,7 +368,8 @@ def test_a_step_that_fails_is_turned_back_from(failure):
     assert failed and result.counts["n_rejected"] == len(failed)
     assert result.log_evidence > model_evidence(start(), DATA, 0.5, 1e-8).log_evidence + 1
     assert result.model.likelihood.noise_variance >= 0.3 and result.fit.converged
-    # SciPy may return the value of the last trial with the point before it: value and model must belong together
+    # SciPy may return the value of the last trial with the point before it: value and model must
+    # belong together
     assert result.log_evidence == model_evidence(result.model, DATA, 0.5, 1e-8).log_evidence
     assert result.log_evidence >= result.history[-1]
 
@@ -261,15 +379,26 @@ def test_a_run_that_scipy_ends_early_goes_on_without_its_history(monkeypatch):
     real, ends = training.minimize, []
 
     def early(*arguments, options, **given):
-        ends.append(real(*arguments, options=options | {"maxiter": options["maxiter"] if ends else 2}, **given))
+        ends.append(
+            real(
+                *arguments,
+                options=options | {"maxiter": options["maxiter"] if ends else 2},
+                **given,
+            )
+        )
         ends[-1].update(status=0, success=True)
         return ends[-1]
 
     monkeypatch.setattr(training, "minimize", early)
-    assert maximise(Objective(start(), evidence_of), LBFGS(), DATA.n_data).log_evidence > 35.7 and len(ends) == 3
+    assert (
+        maximise(Objective(start(), evidence_of), LBFGS(), DATA.n_data).log_evidence > 35.7
+        and len(ends) == 3
+    )
 
 
-@pytest.mark.parametrize("error_, at", [(np.linalg.LinAlgError, 4), (np.linalg.LinAlgError, 1), (TypeError, 3)])
+@pytest.mark.parametrize(
+    "error_, at", [(np.linalg.LinAlgError, 4), (np.linalg.LinAlgError, 1), (TypeError, 3)]
+)
 def test_one_failure_ends_training_at_the_start_or_if_it_is_a_mistake(error_, at):
     calls = []
 
@@ -285,7 +414,11 @@ def test_one_failure_ends_training_at_the_start_or_if_it_is_a_mistake(error_, at
         return
     result = maximise(Objective(start(), evidence), LBFGS(tol=1e-7), DATA.n_data)
     best = train(start(), DATA, 0.5, training=LBFGS(tol=1e-7))
-    assert result.counts["n_rejected"] == 1 and result.n_iter > 5 and error(result.log_evidence, best.log_evidence) < 0.02
+    assert (
+        result.counts["n_rejected"] == 1
+        and result.n_iter > 5
+        and error(result.log_evidence, best.log_evidence) < 0.02
+    )
 
 
 def test_a_start_whose_sites_have_not_converged_has_to_do():
@@ -315,9 +448,17 @@ def test_training_with_sites_that_are_searched_for(power):
     result = train(poor, data, power, training=LBFGS(max_iter=30))
     assert result.log_evidence > model_evidence(poor, data, power, 1e-8).log_evidence + 10
     fresh = model_evidence(result.model, data, power, 1e-8)
-    assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2 and np.all(np.diff(result.history) >= 0)
-    assert 0 < result.counts["n_sweeps"] < 5 * result.counts["n_evaluations"] and result.fit.shards is None
-    assert model_evidence(result.model, data, power, 1e-8, start=result.fit.start).n_sweeps < fresh.n_sweeps
+    assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2 and np.all(
+        np.diff(result.history) >= 0
+    )
+    assert (
+        0 < result.counts["n_sweeps"] < 5 * result.counts["n_evaluations"]
+        and result.fit.shards is None
+    )
+    assert (
+        model_evidence(result.model, data, power, 1e-8, start=result.fit.start).n_sweeps
+        < fresh.n_sweeps
+    )
 
 
 def test_each_inference_starts_from_the_last_that_converged(monkeypatch):

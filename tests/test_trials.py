@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.commands import estimator_for, format_table, power_name, predictions, run_split, score_rows
+from sparse_pep.commands import (
+    estimator_for,
+    format_table,
+    power_name,
+    predictions,
+    run_split,
+    score_rows,
+)
 from sparse_pep.datasets import Dataset, random_splits, snelson_like
 
 
@@ -14,7 +21,17 @@ def test_a_row_says_what_was_trained(capsys, monkeypatch):
     X, y = snelson_like(80)
     data = Dataset("one", X, y, ("x",), random_splits(80, 2))
     row, model = run_split(data, 1, 0.0, n_inducing=6, tol=1e-3, max_iter=500)
-    assert list(row) == ["data", "power", "name", "split", "log ML/N", "SMSE", "SMLL", "converged", "seconds"]
+    assert list(row) == [
+        "data",
+        "power",
+        "name",
+        "split",
+        "log ML/N",
+        "SMSE",
+        "SMLL",
+        "converged",
+        "seconds",
+    ]
     assert (row["data"], row["power"], row["name"], row["split"]) == ("one", 0.0, "VFE", 1)
     assert row["log ML/N"] == model.log_marginal_likelihood_value_ / 72
     assert row["converged"] == "yes" and row["seconds"] > 0.0
@@ -23,7 +40,9 @@ def test_a_row_says_what_was_trained(capsys, monkeypatch):
     assert run_split(data, 1, 0.0, n_inducing=6, max_iter=1)[0]["converged"] == "no"
     said = capsys.readouterr().err
     assert said.startswith("Warning: one, power 0, split 1: ") and said.count("\n") == 1
-    monkeypatch.setattr(SparsePEPRegressor, "fit", mock.Mock(side_effect=np.linalg.LinAlgError("no such luck")))
+    monkeypatch.setattr(
+        SparsePEPRegressor, "fit", mock.Mock(side_effect=np.linalg.LinAlgError("no such luck"))
+    )
     with pytest.raises(np.linalg.LinAlgError, match="^one, power 0.5, split 1: no such luck$"):
         run_split(data, 1, 0.5)
 
@@ -38,21 +57,35 @@ def test_a_table_is_aligned():
 
 KINDS = {  # whether the target is scaled
     SparsePEPRegressor: {"gaussian": True},
-    SparsePEP: {"student_t": True, "heteroscedastic_gaussian": True, "poisson": False, "tobit": False},
+    SparsePEP: {
+        "student_t": True,
+        "heteroscedastic_gaussian": True,
+        "poisson": False,
+        "tobit": False,
+    },
     SparsePEPClassifier: {"probit": None, "auto": None},
 }
 
 
-@pytest.mark.parametrize("kind, likelihood", [(kind, name) for kind, names in KINDS.items() for name in names])
+@pytest.mark.parametrize(
+    "kind, likelihood", [(kind, name) for kind, names in KINDS.items() for name in names]
+)
 def test_a_likelihood_has_its_estimator_and_only_real_targets_are_scaled(kind, likelihood):
     rng = np.random.default_rng(0)
     X = 100.0 + 10.0 * rng.uniform(size=(20, 1))
     y = (np.arange(20) % 2 if kind is SparsePEPClassifier else rng.poisson(3.0, 20)).astype(float)
-    scaled, options = KINDS[kind][likelihood], {"likelihood": likelihood, "n_inducing": 3, "training": None}
+    scaled, options = (
+        KINDS[kind][likelihood],
+        {"likelihood": likelihood, "n_inducing": 3, "training": None},
+    )
     model = estimator_for(**options).fit(X, y)
     assert type(model) is kind and np.all(np.abs(model.features_.Z) < 3.0)
     if scaled is not None:
-        np.testing.assert_allclose((model.y_scale_, model.y_mean_), (np.std(y), np.mean(y)) if scaled else (1.0, 0.0), rtol=1e-14)
+        np.testing.assert_allclose(
+            (model.y_scale_, model.y_mean_),
+            (np.std(y), np.mean(y)) if scaled else (1.0, 0.0),
+            rtol=1e-14,
+        )
         plain = estimator_for(standardize=False, **options).fit(X, y)
         assert plain.y_scale_ == 1.0 and plain.x_mean_ == 0.0
 
@@ -69,7 +102,11 @@ def test_scores_of_labels_and_counts():
     assert row["NLL"] == pytest.approx(-np.mean(np.log(up)), rel=1e-10)
     model.predict_log_density = lambda X, y: np.full(len(y), -800.0)
     assert score_rows(model, X, y, train, test)["NLL"] == 800.0  # of a sure mistake, not infinite
-    assert row["error"] == np.mean(label != y[test]) == np.mean((proba[:, 1] > 0.5) != (y[test] == "up"))
+    assert (
+        row["error"]
+        == np.mean(label != y[test])
+        == np.mean((proba[:, 1] > 0.5) != (y[test] == "up"))
+    )
     counts = np.random.default_rng(0).poisson(np.exp(1.0 + np.sin(X[:, 0]))).astype(float)
     model = estimator_for("poisson", n_inducing=5, training=None).fit(X[train], counts[train])
     row = score_rows(model, X, counts, train, test)
@@ -81,5 +118,7 @@ def test_durations_that_had_not_ended_are_scored_by_their_density_only():
     model = SparsePEP(likelihood="weibull", n_inducing=3, training=None).fit(X, y)
     mean, density = model.predict(X), model.predict_log_density(X, y)
     scores = score_rows(model, X, y, np.arange(6), np.arange(6))
-    assert scores["SMSE"] == pytest.approx(np.mean((y - mean)[y > 0.0] ** 2) / np.var(y[y > 0.0]), rel=1e-12)
+    assert scores["SMSE"] == pytest.approx(
+        np.mean((y - mean)[y > 0.0] ** 2) / np.var(y[y > 0.0]), rel=1e-12
+    )
     assert scores["NLL"] == pytest.approx(-np.mean(density), rel=1e-12)

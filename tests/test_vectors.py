@@ -15,10 +15,21 @@ from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.shards import Rows
-from sparse_pep.sites import gaussian_tilted, posterior_from_sums, q_moments, sequential_sweep, unexplained_variance
+from sparse_pep.sites import (
+    gaussian_tilted,
+    posterior_from_sums,
+    q_moments,
+    sequential_sweep,
+    unexplained_variance,
+)
 
 RESULTS = "logZ", "q_mean", "q_cov", "f_mean", "f_var"
-KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
+KERNELS = {
+    "se": SquaredExponential,
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
+}
 PROBLEMS = ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52", "r14_Z_equals_X"]
 INTERDOMAIN = ["r09_blur_shared", "r11_derivative", "r12_gabor_1d"]
 BLOCKS = ["r03_blocks", "r04_blocks_private_alpha", "r15_one_big_block"]
@@ -38,30 +49,54 @@ class Problem:
     def __init__(self, vectors, name):
         self.raw = next(problem for problem in vectors["regression"] if problem["id"] == name)
         self.cases, kernel, noise = self.raw["cases"], self.raw["kernel"], self.raw["noise_var"]
-        self.X, self.y, Z, self.X_test = (np.array(self.raw[key]) for key in ("X", "y", "Z", "Xtest"))
+        self.X, self.y, Z, self.X_test = (
+            np.array(self.raw[key]) for key in ("X", "y", "Z", "Xtest")
+        )
         self.labels = labels_of(self.raw["blocks"]) if self.raw["blocks"] else None
         kinds = {
             "points": lambda: InducingPoints(Z),
             "blur": lambda widths: GaussianBlur(Z, widths),
             "deriv": lambda dims: Derivative(Z, dims),
-            "gabor": lambda widths, freqs, phases, dc=0: Wavelet(Z, widths, freqs, phases, zero_mean=bool(dc)),
+            "gabor": lambda widths, freqs, phases, dc=0: Wavelet(
+                Z, widths, freqs, phases, zero_mean=bool(dc)
+            ),
         }
         described = dict(self.raw["features"] or {"type": "points"})
         features = kinds[described.pop("type")](**described)
-        self.model = Model(KERNELS[kernel["name"]](kernel["variance"], kernel["lengthscales"]), features, Gaussian(noise))
+        self.model = Model(
+            KERNELS[kernel["name"]](kernel["variance"], kernel["lengthscales"]),
+            features,
+            Gaussian(noise),
+        )
 
     def results(self, power):
         """What the functions give, under the names of the file, and the gradient."""
         power = power if self.labels is None else Partition(self.labels).powers(power)
         fit, gradient = model_gradient(self.model, Rows(self.X, self.y, blocks=self.labels), power)
-        values = fit.log_evidence, *q_moments(fit.posteriors[0]), *model_predict(self.model, fit.posteriors, self.X_test)
+        values = (
+            fit.log_evidence,
+            *q_moments(fit.posteriors[0]),
+            *model_predict(self.model, fit.posteriors, self.X_test),
+        )
         assert fit.jitter == 0.0
         return dict(zip(RESULTS, values)), gradient
 
     def estimator_results(self, power):
         """The same from the estimator."""
-        model = SparsePEPRegressor(kernel=self.model.kernel, features=self.model.features, power=power, noise_variance=self.model.likelihood.noise_variance, training=None, jitter=0.0).fit(self.X, self.y)
-        values = model.log_marginal_likelihood_value_, model.q_mean_, model.q_cov_, *model.predict_f(self.X_test)
+        model = SparsePEPRegressor(
+            kernel=self.model.kernel,
+            features=self.model.features,
+            power=power,
+            noise_variance=self.model.likelihood.noise_variance,
+            training=None,
+            jitter=0.0,
+        ).fit(self.X, self.y)
+        values = (
+            model.log_marginal_likelihood_value_,
+            model.q_mean_,
+            model.q_cov_,
+            *model.predict_f(self.X_test),
+        )
         assert model.diagnostics_["jitter"] == 0.0
         return dict(zip(RESULTS, values)), model.log_marginal_likelihood_gradient()
 
@@ -73,20 +108,42 @@ def check(got, gradient, case, limit=1e-8, gradient_limit=1e-7):
     largest = max(np.max(np.abs(value)) for value in case["grad"].values())
     for name, value in case["grad"].items():
         exact = np.array(value)
-        # With Z = X the evidence is level in Z, the exact gradient 0: what counts is its share of the whole.
-        assert error(gradient[GRADIENTS[name]], exact, largest if np.max(np.abs(exact)) < 1e-12 * largest else None) < gradient_limit, name
+        # With Z = X the evidence is level in Z, the exact gradient 0: what counts is its share of
+        # the whole.
+        assert (
+            error(
+                gradient[GRADIENTS[name]],
+                exact,
+                largest if np.max(np.abs(exact)) < 1e-12 * largest else None,
+            )
+            < gradient_limit
+        ), name
 
 
 def test_no_case_is_left_out(vectors):
-    found = {problem["id"]: (problem["features"] is not None, problem["blocks"] is not None) for problem in vectors["regression"]}
-    assert found == {name: (name in INTERDOMAIN, name in BLOCKS) for name in found} and set(found) == {*PROBLEMS, *INTERDOMAIN, *BLOCKS}
+    found = {
+        problem["id"]: (problem["features"] is not None, problem["blocks"] is not None)
+        for problem in vectors["regression"]
+    }
+    assert found == {name: (name in INTERDOMAIN, name in BLOCKS) for name in found} and set(
+        found
+    ) == {*PROBLEMS, *INTERDOMAIN, *BLOCKS}
 
 
 @pytest.mark.parametrize("name", INTERDOMAIN)
 def test_inter_domain_covariances(vectors, name):
     problem = Problem(vectors, name)
-    assert error(problem.model.features.Kuu(problem.model.kernel), np.array(problem.raw["Kuu"])) < 1e-14
-    assert error(problem.model.features.Kuf(problem.model.kernel, problem.X), np.array(problem.raw["Kuf"])) < 1e-14
+    assert (
+        error(problem.model.features.Kuu(problem.model.kernel), np.array(problem.raw["Kuu"]))
+        < 1e-14
+    )
+    assert (
+        error(
+            problem.model.features.Kuf(problem.model.kernel, problem.X),
+            np.array(problem.raw["Kuf"]),
+        )
+        < 1e-14
+    )
 
 
 @pytest.mark.parametrize("name", PROBLEMS + INTERDOMAIN)
@@ -105,7 +162,10 @@ def test_blocks_and_private_powers(vectors, name):
     assert problem.cases
     for case in problem.cases:
         check(*problem.results(case["alpha"]), case, 1e-10, 1e-10)
-        model, power = replace(problem.model, likelihood=SearchedGaussian(problem.raw["noise_var"])), Partition(problem.labels).powers(case["alpha"])
+        model, power = (
+            replace(problem.model, likelihood=SearchedGaussian(problem.raw["noise_var"])),
+            Partition(problem.labels).powers(case["alpha"]),
+        )
         fit = model_evidence(model, Rows(problem.X, problem.y, blocks=problem.labels), power)
         q_mean, q_cov = q_moments(fit.posteriors[0])
         assert fit.searched and fit.converged and error(fit.log_evidence, case["logZ"]) < 1e-10
@@ -119,13 +179,17 @@ def test_passes_of_the_procedure(vectors):
     dff, _ = unexplained_variance(problem.model.kernel.diag(problem.X), V)
 
     def tilted(rows, cavity_mean, cavity_var, power):
-        return gaussian_tilted(problem.y[rows], problem.raw["noise_var"], cavity_mean, cavity_var, power)
+        return gaussian_tilted(
+            problem.y[rows], problem.raw["noise_var"], cavity_mean, cavity_var, power
+        )
 
     for case in vectors["regression_iterations"]["cases"]:
         precision, shift, done = np.zeros(len(problem.y)), np.zeros(len(problem.y)), 0
         for state in case["after_passes"]:
             for _ in range(state["passes"] - done):
-                precision, shift = sequential_sweep(factor, V, dff, tilted, precision, shift, case["alpha"], step=case["alpha"])
+                precision, shift = sequential_sweep(
+                    factor, V, dff, tilted, precision, shift, case["alpha"], step=case["alpha"]
+                )
             done = state["passes"]
             q_mean, q_cov = q_moments(posterior_from_sums(factor, V * precision @ V.T, V @ shift))
             assert error(q_mean, state["q_mean"]) < 1e-8 and error(q_cov, state["q_cov"]) < 1e-8

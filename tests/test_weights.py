@@ -19,7 +19,11 @@ X = np.sort(rng.uniform(0, 4, size=(30, 1)), axis=0)
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=30)
 copies = np.resize([1, 0, 3, 2, 1], 30)
 rows = np.repeat(np.arange(30), copies)
-FIXED = {"training": None, "kernel": SquaredExponential(1.0, 0.7), "features": InducingPoints(np.linspace(0.2, 3.8, 7)[:, None])}
+FIXED = {
+    "training": None,
+    "kernel": SquaredExponential(1.0, 0.7),
+    "features": InducingPoints(np.linspace(0.2, 3.8, 7)[:, None]),
+}
 
 
 def test_bounds_hold_with_weights_and_known_variances():
@@ -34,11 +38,17 @@ def test_bounds_hold_with_weights_and_known_variances():
 class TestEstimators:
     def test_the_latent_function_left_out(self):
         """Its density is the leave-one-out score, for one output and for two, with a mean."""
-        given, counts = FIXED | {"noise_variance": 0.1, "standardize": True, "mean": "constant"}, np.maximum(copies, 1)
+        given, counts = (
+            FIXED | {"noise_variance": 0.1, "standardize": True, "mean": "constant"},
+            np.maximum(copies, 1),
+        )
         model = SparsePEPRegressor(**given).fit(X, y, counts)
         mean, var = model.leave_one_out_f()
         var = var + model.noise_std_**2
-        assert error(-0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var), model.leave_one_out()) < 1e-10
+        assert (
+            error(-0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var), model.leave_one_out())
+            < 1e-10
+        )
         both = SparsePEPRegressor(**given).fit(X, np.column_stack([y, -2.0 * y]), counts)
         means, variances = both.leave_one_out_f()
         assert error(means[:, 0], mean) < 1e-10 and error(means[:, 1], -2.0 * mean) < 1e-10
@@ -47,27 +57,48 @@ class TestEstimators:
     def test_poor_measurements_that_say_so_do_little_harm(self):
         poor = np.arange(30) % 2 == 0
         seen = np.where(poor, y + 3.0 * rng.normal(size=30), y)
-        told = SparsePEPRegressor(n_inducing=8, random_state=0).fit(X, seen, known_variance=np.where(poor, 9.0, 0.0))
+        told = SparsePEPRegressor(n_inducing=8, random_state=0).fit(
+            X, seen, known_variance=np.where(poor, 9.0, 0.0)
+        )
         silent = SparsePEPRegressor(n_inducing=8, random_state=0).fit(X, seen)
         truth = np.sin(2 * X[:, 0])
-        assert np.mean((told.predict(X) - truth) ** 2) < 0.3 * np.mean((silent.predict(X) - truth) ** 2)
+        assert np.mean((told.predict(X) - truth) ** 2) < 0.3 * np.mean(
+            (silent.predict(X) - truth) ** 2
+        )
         assert told.noise_variance_ < 0.2
 
     def test_fixed_noise_stays_and_targets_far_from_zero_are_said(self):
-        model = SparsePEPRegressor(n_inducing=5, noise_variance=1e-9, fixed=["log_noise_variance"], training=LBFGS(max_iter=3, tol=1e9), random_state=0)
+        model = SparsePEPRegressor(
+            n_inducing=5,
+            noise_variance=1e-9,
+            fixed=["log_noise_variance"],
+            training=LBFGS(max_iter=3, tol=1e9),
+            random_state=0,
+        )
         assert model.fit(X, y).noise_variance_ == pytest.approx(1e-9)
         with pytest.warns(UserWarning, match="mean of `y` is .* times"):
-            SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=1, tol=1e9), standardize=False).fit(X, y + 1000.0)
+            SparsePEPRegressor(
+                n_inducing=5, training=LBFGS(max_iter=1, tol=1e9), standardize=False
+            ).fit(X, y + 1000.0)
 
     @pytest.mark.parametrize("blocks", [None, np.arange(30) // 4], ids=["single", "blocks"])
     def test_outputs(self, blocks):
         Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
-        options = FIXED | {"noise_variance": 0.1, "standardize": True, "features": InducingPoints((FIXED["features"].Z - X.mean()) / X.std()), "blocks": blocks}
+        options = FIXED | {
+            "noise_variance": 0.1,
+            "standardize": True,
+            "features": InducingPoints((FIXED["features"].Z - X.mean()) / X.std()),
+            "blocks": blocks,
+        }
         joint = SparsePEPRegressor(**options).fit(X, Y)
         apart = [SparsePEPRegressor(**options).fit(X, column) for column in Y.T]
         mean, std = joint.predict(X, return_std=True)
         _, cov = joint.predict(X[:4], return_cov=True)
-        assert joint.q_mean_.shape == (7, 2) and joint.site_shift_.shape == (30, 2) and cov.shape == (4, 4, 2)
+        assert (
+            joint.q_mean_.shape == (7, 2)
+            and joint.site_shift_.shape == (30, 2)
+            and cov.shape == (4, 4, 2)
+        )
         assert joint.sample_y(X[:4], 5).shape == joint.sample_f(X[:4], 5).shape == (4, 2, 5)
         for k, one in enumerate(apart):
             expected = one.predict(X, return_std=True)
@@ -76,10 +107,19 @@ class TestEstimators:
             assert error(joint.predict_f(X)[1][:, k], one.predict_f(X)[1]) < 1e-10
             assert abs(joint.noise_std_[k] - one.noise_std_) < 1e-12
         for total, parts in (
-            (joint.predict_log_density(X, Y), [one.predict_log_density(X, column) for one, column in zip(apart, Y.T)]),
+            (
+                joint.predict_log_density(X, Y),
+                [one.predict_log_density(X, column) for one, column in zip(apart, Y.T)],
+            ),
             (joint.leave_one_out(), [one.leave_one_out() for one in apart]),
-            (joint.log_marginal_likelihood_value_, [one.log_marginal_likelihood_value_ for one in apart]),
-            (np.array(joint.log_marginal_likelihood_bounds()), [np.array(one.log_marginal_likelihood_bounds()) for one in apart]),
+            (
+                joint.log_marginal_likelihood_value_,
+                [one.log_marginal_likelihood_value_ for one in apart],
+            ),
+            (
+                np.array(joint.log_marginal_likelihood_bounds()),
+                [np.array(one.log_marginal_likelihood_bounds()) for one in apart],
+            ),
         ):
             assert error(total, sum(parts)) < 1e-9
         assert joint.score(X, Y) > 0.9
@@ -92,7 +132,11 @@ class TestDistinctRows:
         ("estimator", "more", "targets"),
         [
             (SparsePEPRegressor, {}, y),
-            (SparsePEPRegressor, {"power": "held_out", "standardize": True}, np.column_stack([y, y**2])),
+            (
+                SparsePEPRegressor,
+                {"power": "held_out", "standardize": True},
+                np.column_stack([y, y**2]),
+            ),
             (SparsePEPClassifier, {}, np.where(y > 0, "up", "down")),
             (SparsePEP, {"likelihood": "student_t"}, y),
             (SparsePEP, {"likelihood": "negative_binomial"}, np.round(np.exp(y + 1))),
@@ -102,14 +146,20 @@ class TestDistinctRows:
     def test_weights_and_repeats_train_to_the_same_bits(self, estimator, more, targets):
         """Whatever the order of the rows, and k-means and the scales of the targets included."""
         order = rng.permutation(len(rows))
-        options = {"n_inducing": 5, "training": LBFGS(max_iter=6, tol=1e9), "random_state": 0} | more
+        options = {
+            "n_inducing": 5,
+            "training": LBFGS(max_iter=6, tol=1e9),
+            "random_state": 0,
+        } | more
         longer = estimator(**options).fit(X[rows][order], targets[rows][order])
         weighted = estimator(**options).fit(X[::-1], targets[::-1], copies[::-1])
         for name, value in longer.parameters().items():
             assert np.array_equal(value, weighted.parameters()[name]), name
         assert error(np.array(weighted.predict_f(X)), np.array(longer.predict_f(X))) < 1e-7
         assert longer.site_precision_.shape[-1] == len(rows)
-        once, turned = (estimator(**options).fit(X[::step], targets[::step]).parameters() for step in (1, -1))
+        once, turned = (
+            estimator(**options).fit(X[::step], targets[::step]).parameters() for step in (1, -1)
+        )
         assert all(np.array_equal(once[name], turned[name]) for name in once)
 
     def test_what_differs_in_anything_is_different(self):

@@ -1,3 +1,4 @@
-"""The systems that are compared, one module each, behind the same four functions: `use_threads`, `versions`, `regression` and
-`classification`. The last two return a `benchmarks.measure.Objective` or raise NotImplementedError.
+"""The systems that are compared, one module each, behind the same four functions: `use_threads`,
+`versions`, `regression` and `classification`. The last two return a `benchmarks.measure.Objective`
+or raise NotImplementedError.
 """

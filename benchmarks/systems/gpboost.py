@@ -1,4 +1,6 @@
-"""GPBoost: FITC, Vecchia and their combination (VIF), with its own optimiser; variants "fitc", "vecchia" and "vif" of `gpboost`."""
+"""GPBoost: FITC, Vecchia and their combination (VIF), with its own optimiser; variants "fitc",
+"vecchia" and "vif" of `gpboost`.
+"""
 
 from importlib.metadata import version
 
@@ -8,7 +10,10 @@ import numpy as np
 from benchmarks.measure import Objective, Start
 
 APPROXIMATIONS = {"fitc": "fitc", "vecchia": "vecchia", "vif": "full_scale_vecchia"}
-KERNELS = {"squared exponential": {"cov_function": "gaussian_ard"}, "matern32": {"cov_function": "matern_ard", "cov_fct_shape": 1.5}}
+KERNELS = {
+    "squared exponential": {"cov_function": "gaussian_ard"},
+    "matern32": {"cov_function": "matern_ard", "cov_fct_shape": 1.5},
+}
 
 
 def use_threads(threads: int) -> None:
@@ -21,13 +26,20 @@ def versions() -> dict[str, str]:
 
 
 class Boost(Objective):
-    """A model that trains by itself: it chooses start and inducing inputs, and tells its objective only where it ends."""
+    """A model that trains by itself: it chooses start and inducing inputs, and tells its
+    objective only where it ends.
+    """
 
     start = None
 
     def __init__(self, X: np.ndarray, y: np.ndarray, start: Start, likelihood: str, variant: str):
-        given = {"gp_approx": APPROXIMATIONS[variant], "likelihood": likelihood} | KERNELS[start.kernel]
-        self.model, self.y = gpboost.GPModel(gp_coords=X, num_ind_points=len(start.Z), seed=0, **given), y
+        given = {"gp_approx": APPROXIMATIONS[variant], "likelihood": likelihood} | KERNELS[
+            start.kernel
+        ]
+        self.model, self.y = (
+            gpboost.GPModel(gp_coords=X, num_ind_points=len(start.Z), seed=0, **given),
+            y,
+        )
 
     def __call__(self, argument: None) -> tuple[float, None]:
         return float(self.model.get_current_neg_log_likelihood()), None
@@ -52,6 +64,8 @@ def regression(X: np.ndarray, y: np.ndarray, start: Start, power: float, variant
     return Boost(X, y, start, "gaussian", variant)
 
 
-def classification(X: np.ndarray, y: np.ndarray, start: Start, power: float, variant: str) -> Objective:
+def classification(
+    X: np.ndarray, y: np.ndarray, start: Start, power: float, variant: str
+) -> Objective:
     """Laplace's approximation."""
     return Boost(X, (y > 0.0).astype(float), start, "bernoulli_probit", variant)

@@ -59,7 +59,10 @@ class Flow(Objective):
 
 def kernel_of(start: Start) -> gpflow.kernels.Kernel:
     """The kernel of the start."""
-    kinds = {"squared exponential": gpflow.kernels.SquaredExponential, "matern32": gpflow.kernels.Matern32}
+    kinds = {
+        "squared exponential": gpflow.kernels.SquaredExponential,
+        "matern32": gpflow.kernels.Matern32,
+    }
     return kinds[start.kernel](variance=start.variance, lengthscales=start.lengthscale)
 
 

@@ -1,4 +1,6 @@
-"""GPJax: the collapsed bound at power 0, the uncollapsed one (whitened, probit) for labels; both compiled."""
+"""GPJax: the collapsed bound at power 0, the uncollapsed one (whitened, probit) for labels; both
+compiled.
+"""
 
 from importlib.metadata import version
 
@@ -30,7 +32,9 @@ class Jax(Objective):
         arrays, self.rest = equinox.partition(family, equinox.is_inexact_array)
         flat, self.restore = ravel_pytree(arrays)
         self.start, self.data, self.vector = np.array(flat), data, np.array(flat)
-        self.evaluation = jax.jit(jax.value_and_grad(lambda vector, data: -bound(self.family(vector), data)))
+        self.evaluation = jax.jit(
+            jax.value_and_grad(lambda vector, data: -bound(self.family(vector), data))
+        )
 
     def family(self, vector: jax.Array) -> equinox.Module:
         """The family with these parameters."""
@@ -42,11 +46,16 @@ class Jax(Objective):
         return float(value), np.array(slope)
 
     def noise(self) -> float:
-        return float(self.family(jax.numpy.asarray(self.vector)).model.likelihood.obs_stddev.unwrap()) ** 2
+        return (
+            float(self.family(jax.numpy.asarray(self.vector)).model.likelihood.obs_stddev.unwrap())
+            ** 2
+        )
 
     def predictor(self):
         family = self.family(jax.numpy.asarray(self.vector))
-        posterior = equinox.filter_jit(lambda family, data: family.condition(data))(family, self.data)
+        posterior = equinox.filter_jit(lambda family, data: family.condition(data))(
+            family, self.data
+        )
 
         @equinox.filter_jit
         def compiled(posterior: equinox.Module, X: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -63,7 +72,11 @@ class Jax(Objective):
 def prior_of(start: Start) -> gpjax.Prior:
     """The prior process of the start, of mean zero."""
     kinds = {"squared exponential": gpjax.kernels.RBF, "matern32": gpjax.kernels.Matern32}
-    kernel = kinds[start.kernel](lengthscale=jax.numpy.asarray(start.lengthscale), variance=start.variance, n_dims=len(start.lengthscale))
+    kernel = kinds[start.kernel](
+        lengthscale=jax.numpy.asarray(start.lengthscale),
+        variance=start.variance,
+        n_dims=len(start.lengthscale),
+    )
     return gpjax.Prior(mean_function=gpjax.mean_functions.Zero(), kernel=kernel)
 
 
@@ -71,7 +84,9 @@ def regression(X: np.ndarray, y: np.ndarray, start: Start, power: float) -> Obje
     """Power 0."""
     if power != 0.0:
         raise NotImplementedError("GPJax has power 0 only")
-    model = prior_of(start) * gpjax.likelihoods.Gaussian(obs_stddev=jax.numpy.asarray(np.sqrt(start.noise_variance)))
+    model = prior_of(start) * gpjax.likelihoods.Gaussian(
+        obs_stddev=jax.numpy.asarray(np.sqrt(start.noise_variance))
+    )
     family = CollapsedVariationalGaussian(model, jax.numpy.asarray(start.Z))
     data = gpjax.Dataset(jax.numpy.asarray(X), jax.numpy.asarray(y[:, None]))
     return Jax(family, gpjax.objectives.collapsed_elbo, data)
@@ -81,6 +96,8 @@ def classification(X: np.ndarray, y: np.ndarray, start: Start, power: float) -> 
     """Power 0."""
     if power != 0.0:
         raise NotImplementedError("GPJax classifies at power 0 only")
-    family = WhitenedVariationalGaussian(prior_of(start) * gpjax.likelihoods.Bernoulli(), jax.numpy.asarray(start.Z))
+    family = WhitenedVariationalGaussian(
+        prior_of(start) * gpjax.likelihoods.Bernoulli(), jax.numpy.asarray(start.Z)
+    )
     data = gpjax.Dataset(jax.numpy.asarray(X), jax.numpy.asarray((y[:, None] > 0).astype(float)))
     return Jax(family, gpjax.objectives.elbo, data)

@@ -1,4 +1,6 @@
-"""GPy: VarDTC at power 0, PEP between, FITC at power 1; for labels EP with DTC, its only sparse EP, at power 1."""
+"""GPy: VarDTC at power 0, PEP between, FITC at power 1; for labels EP with DTC, its only sparse
+EP, at power 1.
+"""
 
 from importlib.metadata import version
 
@@ -55,5 +57,7 @@ def classification(X: np.ndarray, y: np.ndarray, start: Start, power: float) -> 
     if power != 1.0:
         raise NotImplementedError("GPy classifies at power 1 only")
     labels, method = (y[:, None] > 0).astype(float), EPDTC(ep_mode="nested")
-    model = GPy.models.SparseGPClassification(X, labels, kernel=kernel_of(start), Z=start.Z.copy(), inference_method=method)
+    model = GPy.models.SparseGPClassification(
+        X, labels, kernel=kernel_of(start), Z=start.Z.copy(), inference_method=method
+    )
     return Sheffield(model)

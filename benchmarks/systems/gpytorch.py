@@ -1,4 +1,6 @@
-"""GPyTorch: InducingPointKernel with its exact marginal likelihood at power 0, ApproximateGP with the variational bound for labels."""
+"""GPyTorch: InducingPointKernel with its exact marginal likelihood at power 0, ApproximateGP
+with the variational bound for labels.
+"""
 
 from functools import partial
 from importlib.metadata import version
@@ -24,7 +26,10 @@ def versions() -> dict[str, str]:
 
 def kernel_of(start: Start) -> gpytorch.kernels.Kernel:
     """The kernel of the start."""
-    kinds = {"squared exponential": gpytorch.kernels.RBFKernel, "matern32": partial(gpytorch.kernels.MaternKernel, nu=1.5)}
+    kinds = {
+        "squared exponential": gpytorch.kernels.RBFKernel,
+        "matern32": partial(gpytorch.kernels.MaternKernel, nu=1.5),
+    }
     kernel = gpytorch.kernels.ScaleKernel(kinds[start.kernel](ard_num_dims=len(start.lengthscale)))
     kernel.outputscale = start.variance
     kernel.base_kernel.lengthscale = torch.tensor(start.lengthscale)
@@ -34,10 +39,18 @@ def kernel_of(start: Start) -> gpytorch.kernels.Kernel:
 class Sparse(gpytorch.models.ExactGP):
     """Regression with inducing points."""
 
-    def __init__(self, X: torch.Tensor, y: torch.Tensor, start: Start, likelihood: gpytorch.likelihoods.Likelihood):
+    def __init__(
+        self,
+        X: torch.Tensor,
+        y: torch.Tensor,
+        start: Start,
+        likelihood: gpytorch.likelihoods.Likelihood,
+    ):
         super().__init__(X, y, likelihood)
         self.mean_module = gpytorch.means.ZeroMean()
-        self.covar_module = gpytorch.kernels.InducingPointKernel(kernel_of(start), torch.tensor(start.Z), likelihood)
+        self.covar_module = gpytorch.kernels.InducingPointKernel(
+            kernel_of(start), torch.tensor(start.Z), likelihood
+        )
 
     def forward(self, X: torch.Tensor) -> MultivariateNormal:
         return MultivariateNormal(self.mean_module(X), self.covar_module(X))
@@ -49,7 +62,9 @@ class Variational(gpytorch.models.ApproximateGP):
     def __init__(self, start: Start):
         q = gpytorch.variational.CholeskyVariationalDistribution(len(start.Z), mean_init_std=0.0)
         Z = torch.tensor(start.Z)
-        super().__init__(gpytorch.variational.VariationalStrategy(self, Z, q, learn_inducing_locations=True))
+        super().__init__(
+            gpytorch.variational.VariationalStrategy(self, Z, q, learn_inducing_locations=True)
+        )
         self.mean_module, self.covar_module = gpytorch.means.ZeroMean(), kernel_of(start)
 
     def forward(self, X: torch.Tensor) -> MultivariateNormal:
@@ -59,7 +74,9 @@ class Variational(gpytorch.models.ApproximateGP):
 class Torch(Objective):
     """A module, data, and its marginal likelihood or bound, which are means over data."""
 
-    def __init__(self, model: torch.nn.Module, bound: torch.nn.Module, X: torch.Tensor, y: torch.Tensor):
+    def __init__(
+        self, model: torch.nn.Module, bound: torch.nn.Module, X: torch.Tensor, y: torch.Tensor
+    ):
         self.model, self.bound, self.X, self.y = model, bound, X, y
         model.train()
         model.likelihood.train()
@@ -75,7 +92,9 @@ class Torch(Objective):
         self.bound.zero_grad()
         loss = -len(self.y) * self.bound(self.model(self.X), self.y)
         loss.backward()
-        return float(loss.detach()), torch.nn.utils.parameters_to_vector([p.grad for p in self.parameters]).numpy().copy()
+        return float(loss.detach()), torch.nn.utils.parameters_to_vector(
+            [p.grad for p in self.parameters]
+        ).numpy().copy()
 
     def noise(self) -> float:
         return float(self.model.likelihood.noise.detach())
@@ -96,7 +115,10 @@ def regression(X: np.ndarray, y: np.ndarray, start: Start, power: float) -> Obje
     """Power 0."""
     if power != 0.0:
         raise NotImplementedError("GPyTorch has power 0 only")
-    data, likelihood = (torch.from_numpy(X), torch.from_numpy(y)), gpytorch.likelihoods.GaussianLikelihood()
+    data, likelihood = (
+        (torch.from_numpy(X), torch.from_numpy(y)),
+        gpytorch.likelihoods.GaussianLikelihood(),
+    )
     likelihood.noise = start.noise_variance
     model = Sparse(*data, start, likelihood)
     return Torch(model, gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model), *data)

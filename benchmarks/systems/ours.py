@@ -53,7 +53,9 @@ class Ours(Objective):
 
     def minimise(self, function, max_iter: int) -> int:
         with self.session():  # the same as `train`, but for the record
-            result = maximise(OfTheta(self.model, function), LBFGS(max_iter=max_iter, tol=0.0), self.data.n_data)
+            result = maximise(
+                OfTheta(self.model, function), LBFGS(max_iter=max_iter, tol=0.0), self.data.n_data
+            )
         self.model = result.model
         return result.n_iter
 
@@ -68,13 +70,19 @@ class Ours(Objective):
         return float(self.model.likelihood.noise_variance)
 
 
-def regression(X: np.ndarray, y: np.ndarray, start: Start, power: float, variant: str = "") -> Objective:
+def regression(
+    X: np.ndarray, y: np.ndarray, start: Start, power: float, variant: str = ""
+) -> Objective:
     """Power EP with Gaussian noise, any power."""
     kernel = KERNELS[start.kernel](start.variance, start.lengthscale)
-    return Ours(Model(kernel, InducingPoints(start.Z), Gaussian(start.noise_variance)), X, y, power, variant)
+    return Ours(
+        Model(kernel, InducingPoints(start.Z), Gaussian(start.noise_variance)), X, y, power, variant
+    )
 
 
-def classification(X: np.ndarray, y: np.ndarray, start: Start, power: float, variant: str = "") -> Objective:
+def classification(
+    X: np.ndarray, y: np.ndarray, start: Start, power: float, variant: str = ""
+) -> Objective:
     """Power EP with a probit likelihood, any power."""
     kernel = KERNELS[start.kernel](start.variance, start.lengthscale)
     return Ours(Model(kernel, InducingPoints(start.Z), Probit()), X, y, power, variant)

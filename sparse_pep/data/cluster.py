@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .columns import Columns, Seen, cells_of
-from .sources import Source, added_parts, checked, chosen_rows, class_numbers, joined, rows_as_floats
+from sparse_pep.data.sources import (
+    Source,
+    added_parts,
+    checked,
+    chosen_rows,
+    class_numbers,
+    joined,
+    rows_as_floats,
+)
 from ..numerics.files import digest
 from ..numerics.threads import one_blas_thread
 from ..shards import Rows
@@ -33,11 +41,15 @@ else:  # Dask is imported where it is wanted
 
 # %% ../../nbs/internals/data/cluster.ipynb #c641229c
 class ClusterLost(RuntimeError):
-    """The error for a cluster that cannot continue a computation, which may resume from its checkpoint."""
+    """The error for a cluster that cannot continue a computation, which may resume from its
+    checkpoint.
+    """
 
 # %% ../../nbs/internals/data/cluster.ipynb #aa802827
 def client_of(client: "Client | None") -> "Client":
-    """The client, by default the one that exists already. ValueError if there is none, or no Dask."""
+    """The client, by default the one that exists already. ValueError if there is none, or no
+    Dask.
+    """
     try:
         from distributed import default_client
 
@@ -45,11 +57,16 @@ def client_of(client: "Client | None") -> "Client":
     except ImportError as error:
         raise ValueError("a cluster needs Dask: pip install distributed 'dask[array]'.") from error
     except ValueError as error:
-        raise ValueError("Dask collections need a `client`; make one first, for instance with `distributed.Client()`.") from error
+        raise ValueError(
+            "Dask collections need a `client`; make one first, for instance with "
+            "`distributed.Client()`."
+        ) from error
 
 
 def _leave_ctrl_c_to_the_client() -> None:
-    """Let a worker process of this machine ignore Ctrl-C, which a terminal sends to it as well, and which would end it with its data."""
+    """Let a worker process of this machine ignore Ctrl-C, which a terminal sends to it as well,
+    and which would end it with its data.
+    """
     if parent_process() is not None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
@@ -59,7 +76,9 @@ def _locked(values: Iterable[Any]) -> list[Any]:
     return [np.broadcast_to(v, v.shape) if isinstance(v, np.ndarray) else v for v in values]
 
 # %% ../../nbs/internals/data/cluster.ipynb #7a8d9fba
-def on_piece(work: Callable[..., Any], arguments: tuple[Any, ...], piece: Rows, *own: tuple[Any, ...] | None) -> object:
+def on_piece(
+    work: Callable[..., Any], arguments: tuple[Any, ...], piece: Rows, *own: tuple[Any, ...] | None
+) -> object:
     """The result of work(piece, *own, *arguments), with read-only arrays. Errors name the rows."""
     own = [None if mine is None else tuple(_locked(mine)) for mine in own]
     try:
@@ -93,8 +112,12 @@ def _as_cluster_lost(client: "Client") -> Iterator[None]:
     try:
         yield
     except KilledWorker as error:
-        raise ClusterLost("workers died time and again of the same task (if memory ran out, smaller pieces need less).") from error
-    except (concurrent.futures.CancelledError, asyncio.CancelledError) as error:  # of old and new Dask
+        raise ClusterLost(
+            "workers died time and again of the same task (if memory ran out, smaller "
+            "pieces need less)."
+        ) from error
+    # of old and new Dask
+    except (concurrent.futures.CancelledError, asyncio.CancelledError) as error:
         raise ClusterLost(GONE) from error
     except Exception as error:
         if client.status == "closed":
@@ -115,7 +138,9 @@ def rows_of_arrays(values: dict[str, Any], labelled: Sequence[str]) -> dict[str,
     return found
 
 # %% ../../nbs/internals/data/cluster.ipynb #ee5f83bf
-def rows_of_table(table: "DataFrame", names: dict[str, Any], labelled: Sequence[str]) -> dict[str, Any]:
+def rows_of_table(
+    table: "DataFrame", names: dict[str, Any], labelled: Sequence[str]
+) -> dict[str, Any]:
     """The same of a pandas table: each of `names` is that of a column, a list of some, or
     itself the number.
     """
@@ -152,8 +177,12 @@ def _names_in(others: dict[str, Any]) -> list[str]:
     return [str(name) for value in named for name in np.atleast_1d(value)]
 
 # %% ../../nbs/internals/data/cluster.ipynb #b67c819b
-def tasks_of(X: Any, inputs: list[str] | None, others: dict[str, Any], labelled: Sequence[str]) -> "list[Delayed]":
-    """Tasks that make the rows of a Dask collection. Each returns a dictionary of arrays, one piece."""
+def tasks_of(
+    X: Any, inputs: list[str] | None, others: dict[str, Any], labelled: Sequence[str]
+) -> "list[Delayed]":
+    """Tasks that make the rows of a Dask collection. Each returns a dictionary of arrays, one
+    piece.
+    """
     from dask import delayed
 
     by_name = all(np.ndim(v) == 0 or isinstance(v, list) for v in others.values())
@@ -168,10 +197,14 @@ def tasks_of(X: Any, inputs: list[str] | None, others: dict[str, Any], labelled:
             f"{type(X).__name__}. `ArraySource(X, y)` makes a source of arrays."
         )
     if X.ndim != 2 or 0 in X.shape:
-        raise ValueError(f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}.")
+        raise ValueError(
+            f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}."
+        )
     X = X.rechunk({1: -1})
     parts = {name: _aligned(v, X, name) for name, v in {"X": X, **others}.items()}
-    return [delayed(rows_of_arrays)(dict(zip(parts, each)), labelled) for each in zip(*parts.values())]
+    return [
+        delayed(rows_of_arrays)(dict(zip(parts, each)), labelled) for each in zip(*parts.values())
+    ]
 
 # %% ../../nbs/internals/data/cluster.ipynb #d486b597
 def _aligned(value: Any, X: "Array", name: str) -> list[Any]:
@@ -211,7 +244,9 @@ def _encoded_frame(table: "DataFrame", columns: Columns, others: Sequence[str]) 
     return pd.concat([numbers, table[list(others)]], axis=1)
 
 # %% ../../nbs/internals/data/cluster.ipynb #b2a37c85
-def _shape_and_labels(rows: dict[str, Any], labelled: Sequence[str]) -> tuple[int, int, dict[str, set[Any]]]:
+def _shape_and_labels(
+    rows: dict[str, Any], labelled: Sequence[str]
+) -> tuple[int, int, dict[str, set[Any]]]:
     """n and D of some rows, and the labels in them. None and NaN are not labels."""
     found = {name: set(rows[name].tolist()) - {None} for name in labelled}
     return *rows["X"].shape, {name: {v for v in s if v == v} for name, s in found.items()}
@@ -231,7 +266,9 @@ def classes_of(labels: bool | Iterable[Any], found: Iterable[set[Any]]) -> np.nd
     """
     classes = np.array(_in_order(set().union(*found) if labels is True else labels, "y"))
     if len(classes) < 2:
-        raise ValueError(f"`y` holds {'one class only' if len(classes) else 'no label'}; two or more are needed.")
+        raise ValueError(
+            f"`y` holds {'one class only' if len(classes) else 'no label'}; two or more are needed."
+        )
     return classes
 
 # %% ../../nbs/internals/data/cluster.ipynb #73e182b1
@@ -251,7 +288,9 @@ def block_numbers(found: Sequence[set[Any]], spans: Sequence[str]) -> list[dict[
     return [{label: numbers[label] for label in labels} for labels in found]
 
 # %% ../../nbs/internals/data/cluster.ipynb #b9480e54
-def piece_of(rows: dict[str, Any], first: int, n_dims: int, codes: dict[str, dict[str, Any]]) -> Rows:
+def piece_of(
+    rows: dict[str, Any], first: int, n_dims: int, codes: dict[str, dict[str, Any]]
+) -> Rows:
     """Rows as a checked piece, with row numbers, and with labels replaced by their `codes`."""
     coded = dict(rows)
     for name, known in codes.items():
@@ -260,7 +299,10 @@ def piece_of(rows: dict[str, Any], first: int, n_dims: int, codes: dict[str, dic
         if np.any(np.isnan(coded[name])):
             row = int(np.argmax(np.isnan(coded[name])))
             some = ", ".join(map(str, [*known][:10])) + (", …" if len(known) > 10 else "")
-            raise ValueError(f"`{name}`, row {first + row} (counted from 0): {values[row]!r} is not one of the labels {some}; correct it.")
+            raise ValueError(
+                f"`{name}`, row {first + row} (counted from 0): {values[row]!r} is not "
+                f"one of the labels {some}; correct it."
+            )
     return checked(Rows(**coded, first=first), n_dims)
 
 # %% ../../nbs/internals/data/cluster.ipynb #77cc3e59
@@ -345,22 +387,36 @@ class DaskSource(Source):
     encoded_by: Columns | None = None
 
     def __init__(
-        self, X: "Array | Source | object", y: "Array | str | Sequence[str] | None" = None,
-        weight: "float | Array | str | None" = None, known_variance: "float | Array | str | None" = None,
-        power: "float | Array | str | None" = None, client: "Client | None" = None,
-        columns: Sequence[str] | None = None, labels: bool | Sequence[Any] = False,
-        blocks: "Array | np.ndarray | str | None" = None, column_types: Mapping[str, str] | Columns | None = None,
+        self,
+        X: "Array | Source | object",
+        y: "Array | str | Sequence[str] | None" = None,
+        weight: "float | Array | str | None" = None,
+        known_variance: "float | Array | str | None" = None,
+        power: "float | Array | str | None" = None,
+        client: "Client | None" = None,
+        columns: Sequence[str] | None = None,
+        labels: bool | Sequence[Any] = False,
+        blocks: "Array | np.ndarray | str | None" = None,
+        column_types: Mapping[str, str] | Columns | None = None,
     ) -> None:
         super().__init__()
         if labels is not False and (y is None or isinstance(y, list | tuple)):
             raise ValueError("`labels` needs a single target `y`; name it.")
         blocks = np.asarray(blocks) if isinstance(blocks, list | tuple) else blocks
         if not (blocks is None or isinstance(blocks, str) or np.ndim(blocks) == 1):
-            raise ValueError(f"`blocks` must be the name of a column, or labels (N,); got {blocks!r}.")
+            raise ValueError(
+                f"`blocks` must be the name of a column, or labels (N,); got {blocks!r}."
+            )
         self.client: Client = client_of(client)
         self.client.run(_leave_ctrl_c_to_the_client, on_error="ignore")
         y = list(y) if isinstance(y, tuple) else y
-        others = {"y": y, "weight": weight, "known_variance": known_variance, "power": power, "blocks": blocks}
+        others = {
+            "y": y,
+            "weight": weight,
+            "known_variance": known_variance,
+            "power": power,
+            "blocks": blocks,
+        }
         others = {name: value for name, value in others.items() if value is not None}
         labelled = ("y",) * (labels is not False) + ("blocks",) * (blocks is not None)
         if isinstance(X, Source):
@@ -381,28 +437,40 @@ class DaskSource(Source):
         with _as_cluster_lost(self.client):
             return self.client.gather(futures)
 
-    def _on_pieces(self, work: Callable[..., Any], arguments: tuple[Any, ...], *own: Sequence[Any]) -> "list[Future]":
+    def _on_pieces(
+        self, work: Callable[..., Any], arguments: tuple[Any, ...], *own: Sequence[Any]
+    ) -> "list[Future]":
         """The futures of work(piece, *own, *arguments) for each piece."""
         shared = self._remembered(arguments)
         with _as_cluster_lost(self.client):
             n = len(self.futures)
-            return self.client.map(on_piece, [work] * n, [shared] * n, self.futures, *own, pure=False)
+            return self.client.map(
+                on_piece, [work] * n, [shared] * n, self.futures, *own, pure=False
+            )
 
     def _rows_of_source(self, source: Source, others: dict[str, Any]) -> "list[Future]":
         """The rows of another source, sent to workers piece by piece."""
         if others:
-            raise ValueError(f"`{next(iter(others))}` belongs to the source: give it where the source is made.")
+            raise ValueError(
+                f"`{next(iter(others))}` belongs to the source: give it where the source is made."
+            )
         self.classes = getattr(source, "classes", None)
         self.feature_names = getattr(source, "feature_names", None)
         self.encoded_by = getattr(source, "encoded_by", None)
-        return [self._remembered(dict(zip(Rows._fields[:-1], piece[:-1]))) for piece in source.pieces()]
+        return [
+            self._remembered(dict(zip(Rows._fields[:-1], piece[:-1]))) for piece in source.pieces()
+        ]
 
     def _rows_of_collection(
-        self, X: Any, columns: Sequence[str] | None, others: dict[str, Any], labelled: Sequence[str],
+        self,
+        X: Any,
+        columns: Sequence[str] | None,
+        others: dict[str, Any],
+        labelled: Sequence[str],
         column_types: Mapping[str, str] | Columns | None,
     ) -> "list[Future]":
-        """The rows of a Dask collection, made by workers. A dataframe becomes one of numbers before, if
-        `column_types` is given and it does not hold numbers only.
+        """The rows of a Dask collection, made by workers. A dataframe becomes one of numbers
+        before, if `column_types` is given and it does not hold numbers only.
         """
         inputs = inputs_of(X, columns, others)
         if column_types is None or inputs is None:
@@ -411,7 +479,9 @@ class DaskSource(Source):
         inputs = column_types.used if trained and columns is None else inputs
         if not column_types and all(kind.kind in "biuf" for kind in X[inputs].dtypes):
             rows = self._made(X, inputs, others, labelled)
-            if not any(self._gathered(self.client.map(lambda piece: np.isnan(piece["X"]).any(), rows))):
+            if not any(
+                self._gathered(self.client.map(lambda piece: np.isnan(piece["X"]).any(), rows))
+            ):
                 return rows
         self.encoded_by = column_types if trained else self._columns_of(X[inputs], column_types)
         named = _names_in(others)
@@ -420,7 +490,9 @@ class DaskSource(Source):
         return self._made(X, list(self.encoded_by.names), others, labelled)
 
     def _columns_of(self, X: "DataFrame", kinds: Mapping[str, str]) -> Columns:
-        """How the columns of a Dask dataframe become numbers, by statistics that workers compute."""
+        """How the columns of a Dask dataframe become numbers, by statistics that workers
+        compute.
+        """
         from dask import delayed
 
         tasks = self.client.compute([delayed(_seen_of)(part) for part in X.to_delayed()])
@@ -429,14 +501,18 @@ class DaskSource(Source):
             total = {name: total[name] + seen[name] for name in total}
         return Columns.of_seen(total, kinds)
 
-    def _made(self, X: Any, inputs: list[str] | None, others: dict[str, Any], labelled: Sequence[str]) -> "list[Future]":
+    def _made(
+        self, X: Any, inputs: list[str] | None, others: dict[str, Any], labelled: Sequence[str]
+    ) -> "list[Future]":
         """The rows of a collection of numbers."""
         self.feature_names = inputs and tuple(inputs)
         others = {"y": None, "weight": 1.0, "known_variance": 0.0, "power": None} | others
         with _as_cluster_lost(self.client):
             return self.client.compute(tasks_of(X, inputs, others, labelled), retries=3)
 
-    def _adopt(self, rows: "list[Future]", labels: bool | Sequence[Any], labelled: Sequence[str]) -> None:
+    def _adopt(
+        self, rows: "list[Future]", labels: bool | Sequence[Any], labelled: Sequence[str]
+    ) -> None:
         """Make the rows into numbered and checked pieces, without empty ones."""
         shapes = self._gathered(self.client.map(_shape_and_labels, rows, labelled=labelled))
         full = [(part, *found) for part, found in zip(rows, shapes) if found[0]]
@@ -454,8 +530,11 @@ class DaskSource(Source):
             blocks = block_numbers([each["blocks"] for each in found], spans)
             codes = [each | {"blocks": known} for each, known in zip(codes, blocks)]
         firsts, n_dims = self.firsts.tolist(), [self.n_dims] * len(parts)
-        self.futures: list[Future[Rows]] = self.client.map(piece_of, parts, firsts, n_dims, codes, pure=False)
-        for done in self.client.map(len, self.futures, pure=False):  # raises what is wrong with the first row
+        self.futures: list[Future[Rows]] = self.client.map(
+            piece_of, parts, firsts, n_dims, codes, pure=False
+        )
+        # raises what is wrong with the first row
+        for done in self.client.map(len, self.futures, pure=False):
             done.result()
 
     def pieces(self) -> Iterator[Rows]:
@@ -467,7 +546,9 @@ class DaskSource(Source):
         parts = self._on_pieces(work, arguments)
         return self._gathered([self.client.submit(_total, parts, pure=False)])[0]
 
-    def sweep(self, work: Callable[..., Any], state: OnWorkers | None, *arguments: Any) -> tuple[Any, ...]:
+    def sweep(
+        self, work: Callable[..., Any], state: OnWorkers | None, *arguments: Any
+    ) -> tuple[Any, ...]:
         """See `Source`. The states of the pieces stay with the workers."""
         state = OnWorkers(self.client, [None] * len(self.futures)) if state is None else state
         pairs = self._on_pieces(work, arguments, state.own)
@@ -493,8 +574,20 @@ class DaskSource(Source):
         where = np.searchsorted(self.firsts, chosen, side="right") - 1
         used = np.unique(where)
         here = [chosen[where == k] - self.firsts[k] for k in used]
-        return joined(self._gathered(self.client.map(Rows.at, [self.futures[k] for k in used], here, pure=False)))
+        return joined(
+            self._gathered(
+                self.client.map(Rows.at, [self.futures[k] for k in used], here, pure=False)
+            )
+        )
 
     def fingerprint(self) -> str:
         """A short text that is the same for equal data in equal pieces."""
-        return digest(*self._gathered(self.client.map(lambda piece: digest(*("none" if part is None else part for part in piece)), self.futures, pure=False)))
+        return digest(
+            *self._gathered(
+                self.client.map(
+                    lambda piece: digest(*("none" if part is None else part for part in piece)),
+                    self.futures,
+                    pure=False,
+                )
+            )
+        )

@@ -33,7 +33,13 @@ class BadCell(ValueError):
     row within the cells at hand, if the message does not name it.
     """
 
-    def __init__(self, fault: str = "", column: str | None = None, is_text: bool = False, row: int | None = None) -> None:
+    def __init__(
+        self,
+        fault: str = "",
+        column: str | None = None,
+        is_text: bool = False,
+        row: int | None = None,
+    ) -> None:
         super().__init__(fault)
         self.column, self.is_text, self.row = column, is_text, row
 
@@ -66,7 +72,9 @@ Cells = np.ndarray | Labels
 
 # %% ../../nbs/internals/data/columns.ipynb #54f9b0e9
 def pyarrow_for(what: str) -> ModuleType:
-    """pyarrow with its reader of Parquet. ValueError, which says what to install, if it is missing."""
+    """pyarrow with its reader of Parquet. ValueError, which says what to install, if it is
+    missing.
+    """
     try:
         import pyarrow.compute
         import pyarrow.parquet
@@ -76,10 +84,14 @@ def pyarrow_for(what: str) -> ModuleType:
 
 # %% ../../nbs/internals/data/columns.ipynb #4a12787e
 def series_cells(column: pd.Series, name: str) -> Cells:
-    """The cells of a column of pandas. `BadCell` unless they are all text, all numbers or all dates."""
+    """The cells of a column of pandas. `BadCell` unless they are all text, all numbers or all
+    dates.
+    """
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
-        return Labels(column.cat.codes.to_numpy(int), [*map(canonical, column.cat.categories)], True)
+        return Labels(
+            column.cat.codes.to_numpy(int), [*map(canonical, column.cat.categories)], True
+        )
     if isinstance(kind, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     if pd.api.types.is_timedelta64_dtype(kind):
@@ -87,7 +99,9 @@ def series_cells(column: pd.Series, name: str) -> Cells:
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         dates = column.dt.tz_localize(None).to_numpy()
         found = dates.astype("datetime64[us]")
-        if np.any(found.astype("datetime64[Y]").astype(int) != dates.astype("datetime64[Y]").astype(int)):
+        if np.any(
+            found.astype("datetime64[Y]").astype(int) != dates.astype("datetime64[Y]").astype(int)
+        ):
             raise BadCell(f"column {name!r} holds a date too far from 1970 to be read", name)
         return found
     if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(kind):
@@ -95,25 +109,41 @@ def series_cells(column: pd.Series, name: str) -> Cells:
     try:
         places, values = pd.factorize(column.to_numpy(object, na_value=None))
     except TypeError as error:
-        raise BadCell(f"column {name!r} holds objects; numbers, text or dates are expected ({error})", name) from error
+        raise BadCell(
+            f"column {name!r} holds objects; numbers, text or dates are expected ({error})", name
+        ) from error
     values = list(values)
-    if values and all(isinstance(value, Number) and not isinstance(value, complex) for value in values):
+    if values and all(
+        isinstance(value, Number) and not isinstance(value, complex) for value in values
+    ):
         return np.array([*map(float, values), np.nan])[places]
     if values and all(hasattr(value, "year") for value in values):
-        return np.array([np.datetime64(value, "us") for value in values] + ["NaT"], "datetime64[us]")[places]
+        return np.array(
+            [np.datetime64(value, "us") for value in values] + ["NaT"], "datetime64[us]"
+        )[places]
     odd = [value for value in values if not isinstance(value, (str, time))]
     if odd:
-        raise BadCell(f"column {name!r} holds {shown(odd[0])}; the cells of a column must be all numbers, all text or all dates", name)
+        raise BadCell(
+            f"column {name!r} holds {shown(odd[0])}; the cells of a column must be all "
+            "numbers, all text or all dates",
+            name,
+        )
     return Labels(places, [one_line(value) for value in values])
 
 # %% ../../nbs/internals/data/columns.ipynb #bc2cf3d2
 def is_table(X: Any) -> bool:
     """Whether X is a dataframe of pandas or polars, or a table of Arrow, in memory."""
-    return hasattr(X, "columns") and not hasattr(X, "dask") and (hasattr(X, "dtypes") or hasattr(X, "schema"))
+    return (
+        hasattr(X, "columns")
+        and not hasattr(X, "dask")
+        and (hasattr(X, "dtypes") or hasattr(X, "schema"))
+    )
 
 # %% ../../nbs/internals/data/columns.ipynb #fef6efa2
 def frame_of(table: Any) -> pd.DataFrame:
-    """A table of pandas, polars or Arrow, or an array (N, D), as a table of pandas with texts for names. ValueError unless they differ."""
+    """A table of pandas, polars or Arrow, or an array (N, D), as a table of pandas with texts
+    for names. ValueError unless they differ.
+    """
     if isinstance(table, np.ndarray):
         return pd.DataFrame(table, columns=[f"x{d + 1}" for d in range(table.shape[1])])
     if not isinstance(table, pd.DataFrame):
@@ -122,18 +152,25 @@ def frame_of(table: Any) -> pd.DataFrame:
     names = [str(name) for name in table.columns]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise ValueError(f"the names of columns must be different texts; got {shown(twice[0])} twice.")
+        raise ValueError(
+            f"the names of columns must be different texts; got {shown(twice[0])} twice."
+        )
     return table if names == list(table.columns) else table.set_axis(names, axis=1)
 
 # %% ../../nbs/internals/data/columns.ipynb #125ff819
 def cells_of(table: Any, names: Sequence[str]) -> dict[str, Cells]:
-    """Some columns of a table, or of cells by name. ValueError if one is not there, or holds other objects."""
+    """Some columns of a table, or of cells by name. ValueError if one is not there, or holds
+    other objects.
+    """
     if isinstance(table, Mapping):
         return {name: table[name] for name in names}
     table = frame_of(table)
     missing = [name for name in names if name not in table.columns]
     if missing:
-        raise ValueError(f"`X` has no column {missing[0]!r}, which the model was fitted to; it has {shown(list(table.columns))}.")
+        raise ValueError(
+            f"`X` has no column {missing[0]!r}, which the model was fitted to; it has "
+            f"{shown(list(table.columns))}."
+        )
     return {name: series_cells(table[name], name) for name in names}
 
 # %% ../../nbs/internals/data/columns.ipynb #37a9f152
@@ -157,13 +194,17 @@ FORMS = {  # of dates in text, and how pandas reads them with one mark
     "M/D/Y": (r"\d\d?[-/]\d\d?[-/]\d{4}", "%m_%d_%Y"),
     "h:m": None,
 }
-CLOCKS = ["", *(f" {clock}{zone}" for clock in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f") for zone in ("", "%z"))]
+CLOCKS = [
+    "",
+    *(f" {clock}{zone}" for clock in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f") for zone in ("", "%z")),
+]
 START = np.datetime64("1970-01-01")
 
 
 def days_in(texts: Sequence[str], form: str) -> np.ndarray:
-    """The dates (n,) in texts of this form, in days since the start of 1970 (times of day: as a fraction
-    of a day); NaN where there is none. The hour is that of the place, unless another zone is named.
+    """The dates (n,) in texts of this form, in days since the start of 1970 (times of day: as a
+    fraction of a day); NaN where there is none. The hour is that of the place, unless another zone
+    is named.
     """
     column = pd.Series(list(texts), dtype=object)
     if form == "h:m":
@@ -174,7 +215,9 @@ def days_in(texts: Sequence[str], form: str) -> np.ndarray:
     column = parts[0].str.replace("[-/.]", "_", regex=True) + (" " + parts[1]).fillna("")
     days = np.full(len(column), np.nan)
     for clock in CLOCKS if column.notna().any() else ():
-        dates = pd.to_datetime(column[np.isnan(days)], format=order + clock, errors="coerce", utc=True)
+        dates = pd.to_datetime(
+            column[np.isnan(days)], format=order + clock, errors="coerce", utc=True
+        )
         days[np.isnan(days)] = days_of(dates.dt.tz_localize(None).to_numpy())
     return days
 
@@ -188,8 +231,8 @@ MOST_TEXTS = 100_000
 
 
 class Spread(NamedTuple):
-    """Some values of one form, added up: how many, their total, range and an example, and of dates the
-    distinct days and hours of the day. The sum of two is that of all their values.
+    """Some values of one form, added up: how many, their total, range and an example, and of dates
+    the distinct days and hours of the day. The sum of two is that of all their values.
     """
 
     count: int = 0
@@ -202,10 +245,22 @@ class Spread(NamedTuple):
 
     def __add__(self, other: "Spread") -> "Spread":
         ends = min(self.low, other.low), max(self.high, other.high), self.example or other.example
-        return Spread(self.count + other.count, self.total + other.total, *ends, self.days | other.days, self.hours | other.hours)
+        return Spread(
+            self.count + other.count,
+            self.total + other.total,
+            *ends,
+            self.days | other.days,
+            self.hours | other.hours,
+        )
 
     @classmethod
-    def of(cls, values: np.ndarray, counts: np.ndarray | int = 1, texts: Sequence[str] = (), dated: bool = False) -> "Spread":
+    def of(
+        cls,
+        values: np.ndarray,
+        counts: np.ndarray | int = 1,
+        texts: Sequence[str] = (),
+        dated: bool = False,
+    ) -> "Spread":
         """The sum over values (n,), which occur so many times; NaN do not count."""
         here = np.flatnonzero(~np.isnan(values))
         if not len(here):
@@ -215,14 +270,21 @@ class Spread(NamedTuple):
         parts = (np.floor(values), np.round(24.0 * (values % 1.0), 3)) if dated else ()
         marks = (frozenset(np.unique(part).tolist()) for part in parts)
         example = texts[here[0]] if len(texts) else ""
-        return cls(int(counts.sum()), float(counts @ values), float(values.min()), float(values.max()), example, *marks)
+        return cls(
+            int(counts.sum()),
+            float(counts @ values),
+            float(values.min()),
+            float(values.max()),
+            example,
+            *marks,
+        )
 
 # %% ../../nbs/internals/data/columns.ipynb #000e3c9d
 @dataclass(frozen=True)
 class Seen:
-    """The statistics of a column: rows, empty cells, the values that can be read as a "number" or a date
-    of each form, how often each distinct text (of numbers: each whole one) occurs, and whether they are
-    known to be categories. The sum of two is that of all their rows.
+    """The statistics of a column: rows, empty cells, the values that can be read as a "number" or a
+    date of each form, how often each distinct text (of numbers: each whole one) occurs, and whether
+    they are known to be categories. The sum of two is that of all their rows.
     """
 
     rows: int = 0
@@ -237,7 +299,13 @@ class Seen:
         for text, count in other.texts.items():
             if text in texts or len(texts) < MOST_TEXTS:
                 texts[text] = texts.get(text, 0) + count
-        return Seen(self.rows + other.rows, self.empty + other.empty, forms, texts, self.closed or other.closed)
+        return Seen(
+            self.rows + other.rows,
+            self.empty + other.empty,
+            forms,
+            texts,
+            self.closed or other.closed,
+        )
 
     def form(self, form: str) -> Spread:
         """The values of this form."""
@@ -249,7 +317,9 @@ class Seen:
         return self.rows - self.empty
 
     def all_are(self, form: str) -> bool:
-        """Whether there are values, and all have this form but words such as "none" for empty cells."""
+        """Whether there are values, and all have this form but words such as "none" for empty
+        cells.
+        """
         return 0 < self.form(form).count == self.n_values - self.form("absent").count
 
     @property
@@ -263,36 +333,60 @@ class Seen:
         """The statistics of some cells."""
         if isinstance(cells, Labels):
             counts = np.bincount(cells.places[cells.places >= 0], minlength=len(cells.texts))
-            counts = pd.Series(counts, pd.Index(cells.texts, dtype=object)).groupby(level=0, sort=False).sum()
+            counts = (
+                pd.Series(counts, pd.Index(cells.texts, dtype=object))
+                .groupby(level=0, sort=False)
+                .sum()
+            )
             counts = counts[(counts > 0) & ~counts.index.str.casefold().isin(UNNAMED)]
             forms = {
                 form: Spread.of(values, counts.to_numpy(), counts.index, form in FORMS)
-                for form, values in readings(counts.index).items() if not np.isnan(values).all()
-            }  # fmt: skip
-            return cls(len(cells.places), len(cells.places) - int(counts.sum()), forms, counts[:MOST_TEXTS].to_dict(), cells.closed)
+                for form, values in readings(counts.index).items()
+                if not np.isnan(values).all()
+            }
+            return cls(
+                len(cells.places),
+                len(cells.places) - int(counts.sum()),
+                forms,
+                counts[:MOST_TEXTS].to_dict(),
+                cells.closed,
+            )
         if cells.dtype.kind == "M":
             cells = days_of(cells)
-            return cls(len(cells), int(np.isnan(cells).sum()), {"Y-M-D": Spread.of(cells, dated=True)})
+            return cls(
+                len(cells), int(np.isnan(cells).sum()), {"Y-M-D": Spread.of(cells, dated=True)}
+            )
         proper = pd.Series(cells[~np.isnan(cells)])
-        texts = proper.value_counts().sort_index()[:MOST_TEXTS] if np.all(proper == np.round(proper)) else {}
+        texts = (
+            proper.value_counts().sort_index()[:MOST_TEXTS]
+            if np.all(proper == np.round(proper))
+            else {}
+        )
         texts = {canonical(value): int(count) for value, count in texts.items()}
         return cls(len(cells), len(cells) - len(proper), {"number": Spread.of(cells)}, texts)
 
 # %% ../../nbs/internals/data/columns.ipynb #dc0ada78
-WITH_UNIT = r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?|[-+]?\d+[.,]?\d*\s*[%°$€£]\w?|[$€£]\s*\d[\d.,]*"
+WITH_UNIT = (
+    r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?"
+    r"|[-+]?\d+[.,]?\d*\s*[%°$€£]\w?|[$€£]\s*\d[\d.,]*"
+)
 ODD = {"comma": re.compile(r"[-+]?[\d.]*\d,\d+"), "unit": re.compile(WITH_UNIT)}
 
 
 def readings(texts: Sequence[str]) -> dict[str, np.ndarray]:
-    """The values (n,) of texts in each form that they may have, NaN elsewhere: "number", forms of dates,
-    and "infinite", "absent" and the two forms of numbers that a person must correct, "comma" and "unit".
+    """The values (n,) of texts in each form that they may have, NaN elsewhere: "number", forms of
+    dates, and "infinite", "absent" and the two forms of numbers that a person must correct, "comma"
+    and "unit".
     """
     numbers = np.array([to_number(text, "input") for text in texts], dtype=float)
     odd = [(k, texts[k]) for k in np.flatnonzero(np.isnan(numbers))]
     absent = np.zeros(len(numbers), dtype=bool)
     absent[[k for k, text in odd if text.casefold() in ABSENT]] = True
     found = {"number": np.where(np.isinf(numbers), np.nan, numbers)}
-    found |= {form: np.where(mask, 0.0, np.nan) for form, mask in (("infinite", np.isinf(numbers)), ("absent", absent))}
+    found |= {
+        form: np.where(mask, 0.0, np.nan)
+        for form, mask in (("infinite", np.isinf(numbers)), ("absent", absent))
+    }
     rest = [k for k, text in odd if not absent[k] and re.match(r"[\d$€£.,+-]", text)]
     for form in FORMS if rest else ():
         found[form] = np.full(len(texts), np.nan)
@@ -309,17 +403,20 @@ RARE, FEWEST, MOST_LEVELS = 0.01, 2, 30
 ENOUGH_ROWS = 10  # to say that a column identifies rows
 PERIODS = {"year": 365.2425, "week": 7.0, "day": 1.0}  # in days
 SPANS = {"year": 2 * 365.0, "week": 28.0, "day": 2.0}  # from which on the periodic parts are used
-NUMBERING = re.compile(r"(?i:(^|[\W_])(id|ids|index|idx|row|key|nr|no|number|uuid|guid|unnamed)($|[\W_\d]))|[a-z](ID|Id|Nr)$")
+NUMBERING = re.compile(
+    r"(?i:(^|[\W_])(id|ids|index|idx|row|key|nr|no|number|uuid|guid|unnamed)($|[\W_\d]))|[a-z](ID|Id|Nr)$"
+)
 MISSING, OTHER = "(missing)", "(other)"
 ASKED = "as asked"
 
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of a table was taken for, and how it becomes numbers: its kind ("number", "category",
-    "date" or "left out"), what was done in words, the levels of a category and whether all others share
-    a column, whether a column marks empty cells and what fills them (dates in days since 1970), and of a
-    date its form in text, the day from which days are counted and its periodic parts.
+    """What a column of a table was taken for, and how it becomes numbers: its kind ("number",
+    "category", "date" or "left out"), what was done in words, the levels of a category and whether
+    all others share a column, whether a column marks empty cells and what fills them (dates in days
+    since 1970), and of a date its form in text, the day from which days are counted and its
+    periodic parts.
     """
 
     name: str
@@ -337,18 +434,27 @@ class Column:
     def names(self) -> list[str]:
         """The names of the columns of numbers that it becomes."""
         own = {"number": [""], "date": [""], "left out": []}.get(self.kind)
-        own = [f"={level}" for level in self.levels] + [f"={OTHER}"] * self.pooled if own is None else own
+        own = (
+            [f"={level}" for level in self.levels] + [f"={OTHER}"] * self.pooled
+            if own is None
+            else own
+        )
         own += [f":{wave}({period})" for period in self.periods for wave in ("sin", "cos")]
         return [self.name + end for end in [*own, *[f"={MISSING}"] * self.gaps]]
 
     def __call__(self, cells: Cells) -> np.ndarray:
-        """The columns of numbers (n, d) for some cells. `BadCell` if one has no value of the kind."""
+        """The columns of numbers (n, d) for some cells. `BadCell` if one has no value of the
+        kind.
+        """
         if self.kind == "category":
             labels, width = as_labels(cells), len(self.names)
             places = {level: k for k, level in enumerate(self.levels)}
             other = len(self.levels) if self.pooled else width  # the row of zeros
             missing = width - 1 if self.gaps else other
-            taken = [missing if text.casefold() in UNNAMED else places.get(text, other) for text in labels.texts]
+            taken = [
+                missing if text.casefold() in UNNAMED else places.get(text, other)
+                for text in labels.texts
+            ]
             return np.eye(width + 1, width)[np.array([*taken, missing])[labels.places]]
         values = values_in(cells, self.form or "number", self.name)
         empty = np.isnan(values)
@@ -368,27 +474,49 @@ class Column:
         if category or isinstance(cells, Labels):
             labels = as_labels(cells)
             absent = [text.casefold() in (UNNAMED if category else ABSENT) for text in labels.texts]
-            known = [gap or not category or text in self.levels for text, gap in zip(labels.texts, absent)]
-            empty, new = np.array([*absent, True])[labels.places], ~np.array([*known, True])[labels.places]
+            known = [
+                gap or not category or text in self.levels
+                for text, gap in zip(labels.texts, absent)
+            ]
+            empty, new = (
+                np.array([*absent, True])[labels.places],
+                ~np.array([*known, True])[labels.places],
+            )
         else:
             empty = cells != cells  # NaN or NaT
         other = "treated as a rare level" if self.pooled else "treated as none of its levels"
         gap = self.name, "no value", other if category else "given the mean of training"
-        found = {(self.name, "a level", other): 0 if self.pooled else np.sum(new), gap: 0 if self.gaps else np.sum(empty)}
+        found = {
+            (self.name, "a level", other): 0 if self.pooled else np.sum(new),
+            gap: 0 if self.gaps else np.sum(empty),
+        }
         return Counter({key: int(count) for key, count in found.items() if count})
 
+
 def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
-    """The numbers (n,) in some cells, or with a form of dates the days since 1970; NaN where one is empty. `BadCell` if there
-    is something else.
+    """The numbers (n,) in some cells, or with a form of dates the days since 1970; NaN where one is
+    empty. `BadCell` if there is something else.
     """
     if isinstance(cells, Labels):
         absent = np.array([*(text.casefold() in ABSENT for text in cells.texts), True])
-        found = [to_number(text, "input") for text in cells.texts] if form == "number" else days_in(cells.texts, form)
+        found = (
+            [to_number(text, "input") for text in cells.texts]
+            if form == "number"
+            else days_in(cells.texts, form)
+        )
         values = np.where(absent, np.nan, np.append(found, np.nan))
         rows = np.flatnonzero((~absent & ~np.isfinite(values))[cells.places])
         if len(rows):
-            text, what = cells.texts[cells.places[rows[0]]], "finite number" if form == "number" else f"date {form}"
-            raise BadCell(f"column {name!r} holds {text[:40]!r}; a {what} is expected", name, True, int(rows[0]))
+            text, what = (
+                cells.texts[cells.places[rows[0]]],
+                "finite number" if form == "number" else f"date {form}",
+            )
+            raise BadCell(
+                f"column {name!r} holds {text[:40]!r}; a {what} is expected",
+                name,
+                True,
+                int(rows[0]),
+            )
         return values[cells.places]
     if cells.dtype.kind == "M":
         if form == "number":
@@ -398,11 +526,15 @@ def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
         raise BadCell(f"column {name!r} holds numbers; dates are expected", name)
     if np.any(np.isinf(cells)):
         row = int(np.argmax(np.isinf(cells)))
-        raise BadCell(f"column {name!r} holds '{cells[row]}'; a finite number is expected", name, row=row)
+        raise BadCell(
+            f"column {name!r} holds '{cells[row]}'; a finite number is expected", name, row=row
+        )
     return cells
 
 # %% ../../nbs/internals/data/columns.ipynb #c77971f1
-def column_of(name: str, seen: Seen, kind: str | None = None, option: str = "`column_types`") -> Column:
+def column_of(
+    name: str, seen: Seen, kind: str | None = None, option: str = "`column_types`"
+) -> Column:
     """What a column is taken for by its statistics, or by the user's word `kind`. ValueError, which
     names the `option` that takes such a word, if it holds numbers or dates that cannot be read.
     """
@@ -418,39 +550,64 @@ def column_of(name: str, seen: Seen, kind: str | None = None, option: str = "`co
     if kind in FORMS or kind == "date" or kind is None:
         forms = [kind] if kind in FORMS else [form for form in FORMS if seen.all_are(form)]
         if len(forms) > 1:
-            raise ValueError(f"column {name!r} holds dates such as {seen.form(forms[0]).example!r}, of which day and month cannot be told apart; name the form, {option} {name}=D/M/Y or {name}=M/D/Y.")
+            raise ValueError(
+                f"column {name!r} holds dates such as {seen.form(forms[0]).example!r}, of "
+                f"which day and month cannot be told apart; name the form, {option} "
+                f"{name}=D/M/Y or {name}=M/D/Y."
+            )
         if forms or kind == "date":
             return measured_of(name, seen, forms[0] if forms else "Y-M-D")
     for form, help in (
-        ("comma", "a decimal comma; read them with `--decimal ,` (in Python: `decimal=','`), and write thousands without a separator"),
+        (
+            "comma",
+            "a decimal comma; read them with `--decimal ,` (in Python: `decimal=','`), "
+            "and write thousands without a separator",
+        ),
         ("unit", "a unit; write them without it"),
         ("infinite", "infinity; a finite number is expected"),
     ):
         count = seen.form(form).count
         if count and count + seen.form("number").count + words == seen.n_values:
             example = seen.form(form).example[:40]
-            raise ValueError(f"column {name!r} holds {example!r}, numbers with {help}, or take it for a category with {option} {name}=category.")
+            raise ValueError(
+                f"column {name!r} holds {example!r}, numbers with {help}, or take it for "
+                f"a category with {option} {name}=category."
+            )
     return category_of(name, seen)
 
 # %% ../../nbs/internals/data/columns.ipynb #f3622c3b
 def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Column:
-    """A column of numbers (form "number") or of dates, or one left out because all are the same or identify rows. ValueError
-    if no value has this form.
+    """A column of numbers (form "number") or of dates, or one left out because all are the same or
+    identify rows. ValueError if no value has this form.
     """
     spread, is_number = seen.form(form), form == "number"
     if spread.count == 0:
         what, example = "number" if is_number else f"date {form}", next(iter(seen.texts), "")[:40]
         raise ValueError(f"column {name!r} holds no {what}, but for example {example!r}.")
-    gaps, span, fill = seen.rows > spread.count, spread.high - spread.low, spread.total / spread.count
+    gaps, span, fill = (
+        seen.rows > spread.count,
+        spread.high - spread.low,
+        spread.total / spread.count,
+    )
     if spread.low == spread.high and not gaps:
         same = f"{spread.low:g}" if is_number else spread.example or "the same"
         return Column(name, "left out", f"it is {same} in all rows")
     periods, origin, mean = (), 0.0, f"{fill:.4g}"
     if is_number:
         whole = seen.distinct and all(to_number(text).is_integer() for text in seen.texts)
-        if not forced and whole and NUMBERING.search(name) and not gaps and seen.rows >= ENOUGH_ROWS:
+        if (
+            not forced
+            and whole
+            and NUMBERING.search(name)
+            and not gaps
+            and seen.rows >= ENOUGH_ROWS
+        ):
             return Column(name, "left out", "it identifies rows")
-        done = "1 for true, 0 for false" if any(text.casefold() in TRUE_AND_FALSE for text in seen.texts) else "as it is"
+        done = (
+            "1 for true, 0 for false"
+            if any(text.casefold() in TRUE_AND_FALSE for text in seen.texts)
+            else "as it is"
+        )
     elif form == "h:m":
         periods, done, mean = ("day",), "fraction of the day, and parts of the day", ""
     else:
@@ -462,11 +619,16 @@ def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Colum
         }
         periods = tuple(period for period in PERIODS if varied[period] and span >= SPANS[period])
         origin, mean = float(math.floor(spread.low)), str(START + int(fill))
-        done = f"days since {START + int(origin)}" + (f", and parts of the {' and '.join(periods)}" if periods else "")
+        done = f"days since {START + int(origin)}" + (
+            f", and parts of the {' and '.join(periods)}" if periods else ""
+        )
     empty = seen.empty + seen.form("absent").count
     if empty:
         cells = "cell" if empty == 1 else "cells"
-        done += f"; {empty} empty {cells} filled with {f'the mean {mean}'.strip()}, and marked in a column"
+        done += (
+            f"; {empty} empty {cells} filled with {f'the mean {mean}'.strip()}, and "
+            "marked in a column"
+        )
     kind, form = ("number", "") if is_number else ("date", form)
     return Column(name, kind, done, gaps=gaps, fill=fill, form=form, origin=origin, periods=periods)
 
@@ -485,10 +647,16 @@ def category_of(name: str, seen: Seen, forced: bool = False) -> Column:
     levels = tuple(sorted(sorted(often, key=lambda level: -counts[level])[:MOST_LEVELS]))
     rare, gaps = len(counts) - len(levels), seen.empty > 0
     if not levels and not gaps:
-        return Column(name, "left out", f"each of its {len(counts)} levels is rare, so that nothing can be learned about them")
+        return Column(
+            name,
+            "left out",
+            f"each of its {len(counts)} levels is rare, so that nothing can be learned about them",
+        )
     done = f"{len(levels)} {'level' if len(levels) == 1 else 'levels'}, a column for each"
     done += f"; {rare} rare {'level' if rare == 1 else 'levels'} pooled" if rare else ""
-    done += f"; {seen.empty} empty {'cell' if seen.empty == 1 else 'cells'} as a level" if gaps else ""
+    done += (
+        f"; {seen.empty} empty {'cell' if seen.empty == 1 else 'cells'} as a level" if gaps else ""
+    )
     return Column(name, "category", done, levels, rare > 0, gaps)
 
 # %% ../../nbs/internals/data/columns.ipynb #0553bdce
@@ -499,29 +667,51 @@ class Columns:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, table: Any, kinds: Mapping[str, str] | None = None, rows: np.ndarray | None = None) -> "Columns":
-        """The columns of a table of pandas, polars or Arrow, of which only `rows` (N,) count, if given.
-        `kinds` says what some columns are to be taken for: "number", "category", "date", "leave out",
-        or the form of a date in text, such as "D/M/Y". ValueError if a column cannot be read.
+    def of(
+        cls, table: Any, kinds: Mapping[str, str] | None = None, rows: np.ndarray | None = None
+    ) -> "Columns":
+        """The columns of a table of pandas, polars or Arrow, of which only `rows` (N,) count, if
+        given. `kinds` says what some columns are to be taken for: "number", "category", "date",
+        "leave out", or the form of a date in text, such as "D/M/Y". ValueError if a column cannot
+        be read.
         """
         cells = cells_of(table, table if isinstance(table, Mapping) else list(frame_of(table)))
         if rows is not None:
-            cells = {name: one._replace(places=one.places[rows]) if isinstance(one, Labels) else one[rows] for name, one in cells.items()}
+            cells = {
+                name: one._replace(places=one.places[rows])
+                if isinstance(one, Labels)
+                else one[rows]
+                for name, one in cells.items()
+            }
         return cls.of_seen({name: Seen.of(one) for name, one in cells.items()}, kinds)
 
     @classmethod
-    def of_seen(cls, seen: Mapping[str, Seen], kinds: Mapping[str, str] | None = None, option: str = "`column_types`") -> "Columns":
+    def of_seen(
+        cls,
+        seen: Mapping[str, Seen],
+        kinds: Mapping[str, str] | None = None,
+        option: str = "`column_types`",
+    ) -> "Columns":
         """The columns with these statistics. `option` is the name of `kinds` in messages."""
         kinds = {str(name): kind for name, kind in (kinds or {}).items()}
         for name, kind in kinds.items():
             if name not in seen:
-                raise ValueError(f"{option}: there is no input column {name!r}; there are {shown([*seen])}.")
+                raise ValueError(
+                    f"{option}: there is no input column {name!r}; there are {shown([*seen])}."
+                )
             if kind not in KINDS:
-                raise ValueError(f"{option}: {name!r} must be one of {', '.join(KINDS)}; got {shown(kind)}.")
-        found = cls(tuple(column_of(name, one, kinds.get(name), option) for name, one in seen.items()))
+                raise ValueError(
+                    f"{option}: {name!r} must be one of {', '.join(KINDS)}; got {shown(kind)}."
+                )
+        found = cls(
+            tuple(column_of(name, one, kinds.get(name), option) for name, one in seen.items())
+        )
         if not found.used:
             why = "; ".join(f"{column.name!r}: {column.done}" for column in found.columns[:5])
-            raise ValueError(f"no column is left to predict from ({why}); say with {option} what to take one for.")
+            raise ValueError(
+                f"no column is left to predict from ({why}); say with {option} what to "
+                "take one for."
+            )
         return found
 
     @property
@@ -549,55 +739,103 @@ class Columns:
     def unforeseen(self, table: Any) -> Counter[Any]:
         """The sum of `Column.unforeseen` over the columns in `used`."""
         cells = cells_of(table, self.used)
-        return sum((column.unforeseen(cells[column.name]) for column in self.columns if column.names), Counter())
+        return sum(
+            (column.unforeseen(cells[column.name]) for column in self.columns if column.names),
+            Counter(),
+        )
 
     def describe(self) -> str:
         """A text with a line for each column: what it was taken for, and what was done."""
-        rows = [("column", "taken for", "what was done"), *((shown_name(c.name), c.kind, c.done) for c in self.columns)]
+        rows = [
+            ("column", "taken for", "what was done"),
+            *((shown_name(c.name), c.kind, c.done) for c in self.columns),
+        ]
         first, second = (max(len(row[k]) for row in rows) for k in (0, 1))
         return "\n".join(f"{name:<{first}}  {kind:<{second}}  {done}" for name, kind, done in rows)
 
     def to_json(self) -> list[dict[str, Any]]:
         """The same in types of JSON."""
-        lists = ({"levels": list(column.levels), "periods": list(column.periods)} for column in self.columns)
+        lists = (
+            {"levels": list(column.levels), "periods": list(column.periods)}
+            for column in self.columns
+        )
         return [asdict(column) | parts for column, parts in zip(self.columns, lists)]
 
     @classmethod
     def from_json(cls, saved: Any) -> "Columns":
         """The inverse of `to_json`. ValueError if something else is given."""
-        kinds = {"levels": list, "periods": list, "pooled": bool, "gaps": bool, "fill": (int, float), "origin": (int, float)}
+        kinds = {
+            "levels": list,
+            "periods": list,
+            "pooled": bool,
+            "gaps": bool,
+            "fill": (int, float),
+            "origin": (int, float),
+        }
         good = isinstance(saved, list) and len(saved) > 0
         for part in saved if good else ():
             good &= isinstance(part, dict) and set(part) == {one.name for one in fields(Column)}
-            good = good and all(isinstance(value, kinds.get(name, str)) for name, value in part.items())
-            good = good and part["kind"] in ("number", "category", "date", "left out") and math.isfinite(part["fill"] + part["origin"])
-            good = good and all(isinstance(level, str) for level in part["levels"]) and set(part["periods"]) <= set(PERIODS)
-            good = good and (part["form"] in FORMS if part["kind"] == "date" else part["form"] == "")
+            good = good and all(
+                isinstance(value, kinds.get(name, str)) for name, value in part.items()
+            )
+            good = (
+                good
+                and part["kind"] in ("number", "category", "date", "left out")
+                and math.isfinite(part["fill"] + part["origin"])
+            )
+            good = (
+                good
+                and all(isinstance(level, str) for level in part["levels"])
+                and set(part["periods"]) <= set(PERIODS)
+            )
+            good = good and (
+                part["form"] in FORMS if part["kind"] == "date" else part["form"] == ""
+            )
         if not good:
-            raise ValueError(f"its `columns` must hold a description of each column; got {shown(saved)}.")
-        return cls(tuple(Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")}) for part in saved))
+            raise ValueError(
+                f"its `columns` must hold a description of each column; got {shown(saved)}."
+            )
+        return cls(
+            tuple(
+                Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")})
+                for part in saved
+            )
+        )
 
 # %% ../../nbs/internals/data/columns.ipynb #6fd8077e
-def columns_if_mixed(table: Any, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None) -> Columns | None:
-    """The columns of a table or an array, or None if all of them are numbers without gaps and `kinds` is empty. Rows of
-    which `weight` (N,) is 0 do not count.
+def columns_if_mixed(
+    table: Any, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None
+) -> Columns | None:
+    """The columns of a table or an array, or None if all of them are numbers without gaps and
+    `kinds` is empty. Rows of which `weight` (N,) is 0 do not count.
     """
     if not hasattr(table, "__len__"):
         raise ValueError("a lazy table has no rows yet; call its `collect()` first.")
     if not kinds:
         table = frame_of(table)
-        numeric = all(pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind) for kind in table.dtypes)
+        numeric = all(
+            pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind)
+            for kind in table.dtypes
+        )
         if not len(table.columns) or (numeric and not table.isna().any(axis=None)):
             return None
     counts = None if weight is None else np.asarray(weight) > 0
-    return Columns.of(table, kinds, counts if np.shape(counts) == (len(table),) and np.any(counts) else None)
+    return Columns.of(
+        table, kinds, counts if np.shape(counts) == (len(table),) and np.any(counts) else None
+    )
 
 # %% ../../nbs/internals/data/columns.ipynb #75d58516
 def unforeseen_text(found: Counter[Any]) -> str:
-    """The sentences that say what of a later table training did not see; empty if there is nothing."""
-    ends = {"a level": "that training did not see", "no value": "although all rows of training have one"}
+    """The sentences that say what of a later table training did not see; empty if there is
+    nothing.
+    """
+    ends = {
+        "a level": "that training did not see",
+        "no value": "although all rows of training have one",
+    }
     return " ".join(
-        f"{count} {'row has' if count == 1 else 'rows have'} {what} of {shown_name(name)!r} {ends[what]}; "
+        f"{count} {'row has' if count == 1 else 'rows have'} {what} of "
+        f"{shown_name(name)!r} {ends[what]}; "
         f"{'it is' if count == 1 else 'they are'} {done}."
         for (name, what, done), count in found.items()
     )

@@ -20,22 +20,29 @@ from ..sites import Posterior
 
 # %% ../../nbs/internals/data/passes.ipynb #ead64e20
 def rows_beyond(X: np.ndarray, limits: np.ndarray | None) -> np.ndarray | None:
-    """For each column of X (S, D), the number of rows that are farther outside the range of the training data than the kernel
-    reaches, and the largest distance, (2, D); None if there are no such rows. `limits` (3, D) are the ends of the range and
-    the reach, None if they are not known. Cost O(SD).
+    """For each column of X (S, D), the number of rows that are farther outside the range of the
+    training data than the kernel reaches, and the largest distance, (2, D); None if there are no
+    such rows. `limits` (3, D) are the ends of the range and the reach, None if they are not known.
+    Cost O(SD).
     """
-    if limits is None or not ((X < limits[0] - limits[2]) | (X > limits[1] + limits[2])).any():  # a reach of NaN has no rows beyond
+    # a reach of NaN has no rows beyond
+    if limits is None or not ((X < limits[0] - limits[2]) | (X > limits[1] + limits[2])).any():
         return None
     far = np.maximum(limits[0] - X, X - limits[1])
     return np.stack([np.sum(far > limits[2], axis=0), np.max(far, axis=0)])
 
 
 def predict_piece(
-    piece: Rows, model: Model, posteriors: Sequence[Posterior], local: LocalRows | None, limits: np.ndarray | None = None,
-    only_mean: bool = False, blocks: np.ndarray | None = None,
+    piece: Rows,
+    model: Model,
+    posteriors: Sequence[Posterior],
+    local: LocalRows | None,
+    limits: np.ndarray | None = None,
+    only_mean: bool = False,
+    blocks: np.ndarray | None = None,
 ) -> tuple[int, np.ndarray | None, np.ndarray, np.ndarray]:
-    """Number of the first row, what `rows_beyond` finds, and the mean and variance of f, in the shapes of `model_predict`. With
-    `only_mean`, which takes less time, the variance is 0.
+    """Number of the first row, what `rows_beyond` finds, and the mean and variance of f, in the
+    shapes of `model_predict`. With `only_mean`, which takes less time, the variance is 0.
     """
     if only_mean:
         found = model_mean(model, posteriors, piece.X), np.zeros(piece.n_data)
@@ -52,9 +59,10 @@ def noise_piece(piece: Rows, likelihood: Likelihood) -> np.ndarray:
 def source_predict(
     model: Model, posteriors: Sequence[Posterior], source: Source, local: LocalRows | None = None
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Mean and variance of f at all rows of a source, piece by piece and in order: the number of the first row of
-    a piece, its mean (n,), or (C, n) of C latent functions, or (K, n) of K outputs, and its variance (n,) or (C, n).
-    `local` has the training rows for local predictions. Cost 2SM² flops for each posterior, memory O(piece·M).
+    """Mean and variance of f at all rows of a source, piece by piece and in order: the number of
+    the first row of a piece, its mean (n,), or (C, n) of C latent functions, or (K, n) of K
+    outputs, and its variance (n,) or (C, n). `local` has the training rows for local predictions.
+    Cost 2SM² flops for each posterior, memory O(piece·M).
     """
     for first, _, mean, var in source.each(predict_piece, model, posteriors, local):
         yield first, mean, var
@@ -92,11 +100,16 @@ class Moments(NamedTuple):
 
 # %% ../../nbs/internals/data/passes.ipynb #9ebf220f
 def moments_piece(piece: Rows) -> tuple[Moments, Moments]:
-    """Weighted moments of the inputs (D columns) and of the targets (K columns, none if there are no targets)."""
+    """Weighted moments of the inputs (D columns) and of the targets (K columns, none if there
+    are no targets).
+    """
     n, found = len(piece.X), []
     weight = np.broadcast_to(np.asarray(piece.weight, dtype=float), n)
     total = float(weight.sum())
-    for values in (piece.X, np.zeros((n, 0)) if piece.y is None else piece.y.reshape(n, -1).astype(float, copy=False)):
+    for values in (
+        piece.X,
+        np.zeros((n, 0)) if piece.y is None else piece.y.reshape(n, -1).astype(float, copy=False),
+    ):
         mean = weight @ values / total if total > 0.0 else np.zeros(values.shape[1])
         there = values if np.all(weight) else values[weight > 0.0]
         ends = np.min(there, axis=0, initial=np.inf), np.max(there, axis=0, initial=-np.inf)

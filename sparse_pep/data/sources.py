@@ -34,17 +34,24 @@ RANGES = {  # of what a row may have besides its numbers
 
 
 def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows:
-    """The piece, after a check that its values are finite and in range and that X has `n_dims` columns. ValueError, which names the
-    row, otherwise. `numbers` (n,) are the row numbers, if they are not consecutive.
+    """The piece, after a check that its values are finite and in range and that X has `n_dims`
+    columns. ValueError, which names the row, otherwise. `numbers` (n,) are the row numbers, if they
+    are not consecutive.
     """
     n = len(piece.X)
     if piece.X.shape != (n, n_dims):
-        raise ValueError(f"`X` must have {n_dims} columns, as the first rows have; from row {piece.first} on its shape is {piece.X.shape}.")
+        raise ValueError(
+            f"`X` must have {n_dims} columns, as the first rows have; from row "
+            f"{piece.first} on its shape is {piece.X.shape}."
+        )
     for name, value in zip(piece._fields[:-1], piece[:-1]):
         if value is None:
             continue
         if np.ndim(value) and len(value) != n:
-            raise ValueError(f"`{name}` must have as many rows as `X`; from row {piece.first} on there are {n} of `X` and {len(value)} of it.")
+            raise ValueError(
+                f"`{name}` must have as many rows as `X`; from row {piece.first} on there "
+                f"are {n} of `X` and {len(value)} of it."
+            )
         low, high = RANGES.get(name, (-LARGEST, LARGEST))
         good = np.isfinite(value) & (value >= low) & (value <= high)
         if not np.all(good):
@@ -54,7 +61,8 @@ def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows
             number = piece.first + row if numbers is None else numbers[row]
             where = f", column {column[0]}" if column else ""
             raise ValueError(
-                f"`{name}`, row {number} (counted from 0){where}: a finite number in [{low:g}, {high:g}] is expected; "
+                f"`{name}`, row {number} (counted from 0){where}: a finite number in "
+                f"[{low:g}, {high:g}] is expected; "
                 f"got {value[(row, *column)]}. Correct the row or leave it out."
             )
     return piece
@@ -90,15 +98,17 @@ def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) 
 
 # %% ../../nbs/internals/data/sources.ipynb #c514ebe7
 class Shelf:
-    """A list with a tuple of arrays for each piece, stored in files of a folder, which is made in `folder` and removed with the object.
-    One tuple at a time is in memory.
+    """A list with a tuple of arrays for each piece, stored in files of a folder, which is made in
+    `folder` and removed with the object. One tuple at a time is in memory.
     """
 
     def __init__(self, folder: str | Path) -> None:
         try:
             self.folder = tempfile.TemporaryDirectory(prefix="sites-", dir=folder)
         except OSError as error:
-            raise ValueError(f"`sites_dir`: nothing can be written to '{folder}': {error.strerror}.") from None
+            raise ValueError(
+                f"`sites_dir`: nothing can be written to '{folder}': {error.strerror}."
+            ) from None
         self.size = 0
 
     def __len__(self) -> int:
@@ -118,7 +128,10 @@ class Shelf:
                 for array in arrays:
                     array.tofile(file)
         except OSError as error:
-            raise ValueError(f"`sites_dir`: '{self.folder.name}' cannot be written to: {error.strerror or error}. Name another folder.") from None
+            raise ValueError(
+                f"`sites_dir`: '{self.folder.name}' cannot be written to: "
+                f"{error.strerror or error}. Name another folder."
+            ) from None
         self.size += 1
 
     def __getitem__(self, k: int) -> tuple[np.ndarray, ...]:
@@ -165,6 +178,7 @@ class Source:
     if TYPE_CHECKING:  # what only some sources have
 
         def __getattr__(self, name: str) -> Any: ...
+
     resident = False  # whether all rows are one piece in memory
 
     def __init__(self, sites_dir: str | Path | None = None) -> None:
@@ -188,7 +202,8 @@ class Source:
         return self.unless_empty(reduce(added_parts, self.each(work, *arguments), None))
 
     def sweep(self, work: Callable[..., Any], state: Any, *arguments: Any) -> tuple[Any, ...]:
-        """The new state, and the sum of the parts, where work(piece, own, *arguments) returns own, part.
+        """The new state, and the sum of the parts, where work(piece, own, *arguments) returns own,
+        part.
 
         `own` is the state of the piece, a tuple of arrays, or None the first time. `state` holds
         those of all pieces, or is None the first time. The old state is left as it is.
@@ -250,7 +265,10 @@ def joined(pieces: Iterable[Rows]) -> Rows:
         values = [getattr(piece, name) for piece in pieces]
         if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
             return values[0]
-        each = [value if np.ndim(value) else np.full(len(piece.X), value) for value, piece in zip(values, pieces)]
+        each = [
+            value if np.ndim(value) else np.full(len(piece.X), value)
+            for value, piece in zip(values, pieces)
+        ]
         return np.concatenate(each)
 
     return Rows(*map(column, Rows._fields[:-1]))
@@ -273,7 +291,9 @@ def let_go(array: np.ndarray) -> None:
 
 # %% ../../nbs/internals/data/sources.ipynb #351d1ae9
 def rows_as_floats(array: np.ndarray, rows: slice | np.ndarray, name: str) -> np.ndarray:
-    """Some rows as float64 in C order. They are copied only if they are of another type or on disk."""
+    """Some rows as float64 in C order. They are copied only if they are of another type or on
+    disk.
+    """
     if mapping_of(array) is None:
         return np.ascontiguousarray(as_floats(array[rows], name))
     part = np.array(as_floats(array[rows], name), order="C")
@@ -319,38 +339,58 @@ class ArraySource(Source):
     """
 
     def __init__(
-        self, X: ArrayLike, y: ArrayLike | None = None, weight: float | ArrayLike = 1.0,
-        known_variance: float | ArrayLike = 0.0, power: float | ArrayLike | None = None, piece_rows: int | None = None,
-        sites_dir: str | Path | None = None, blocks: ArrayLike | None = None,
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        weight: float | ArrayLike = 1.0,
+        known_variance: float | ArrayLike = 0.0,
+        power: float | ArrayLike | None = None,
+        piece_rows: int | None = None,
+        sites_dir: str | Path | None = None,
+        blocks: ArrayLike | None = None,
     ) -> None:
         super().__init__(sites_dir)
         if blocks is not None:
             self.block_labels, blocks = np.unique(blocks, return_inverse=True)
         parts = X, y, weight, known_variance, power, blocks
-        self.columns: dict[str, np.ndarray | None] = {name: value if value is None else np.asanyarray(value) for name, value in zip(Rows._fields[:-1], parts)}
+        self.columns: dict[str, np.ndarray | None] = {
+            name: value if value is None else np.asanyarray(value)
+            for name, value in zip(Rows._fields[:-1], parts)
+        }
         X = self.columns["X"]
         if X.ndim != 2 or 0 in X.shape:
-            raise ValueError(f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}.")
+            raise ValueError(
+                "`X` must be a table (N, D) of one row and one column or more; got shape "
+                f"{X.shape}."
+            )
         allowed = {"X": (2,), "y": (1, 2)}
         for name, value in self.columns.items():
             if value is None:
                 continue
             if value.ndim not in allowed.get(name, (0, 1)) or (value.ndim and len(value) != len(X)):
-                raise ValueError(f"`{name}` must have a value for each of the {len(X)} rows of `X`; " f"got shape {value.shape}.")
+                raise ValueError(
+                    f"`{name}` must have a value for each of the {len(X)} rows of `X`; "
+                    f"got shape {value.shape}."
+                )
         self.n_dims, self.counted = X.shape[1], len(X)
         in_memory = mapping_of(X) is None
-        self.piece_rows: int = len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
+        self.piece_rows: int = (
+            len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
+        )
         self.resident: bool = in_memory and self.piece_rows >= len(X)
 
     def read(self, first: int, rows: slice | np.ndarray) -> Rows:
         """Some rows as a checked piece."""
         parts = [
-            value if value is None
-            else float(value) if value.ndim == 0
-            else value[rows] if name == "blocks"
+            value
+            if value is None
+            else float(value)
+            if value.ndim == 0
+            else value[rows]
+            if name == "blocks"
             else rows_as_floats(value, rows, name)
             for name, value in self.columns.items()
-        ]  # fmt: skip
+        ]
         numbers = rows if isinstance(rows, np.ndarray) else None
         return checked(Rows(*parts, first=first), self.n_dims, numbers)
 
@@ -369,7 +409,10 @@ class ArraySource(Source):
             return [*range(self.piece_rows, N, self.piece_rows), N]
         block_ends = np.append(np.flatnonzero(np.diff(blocks)) + 1, N)
         if len(block_ends) != blocks.max() + 1:
-            raise ValueError("`blocks`: the rows of a block must follow each other where data are read in pieces; sort the rows by block.")
+            raise ValueError(
+                "`blocks`: the rows of a block must follow each other where data are read "
+                "in pieces; sort the rows by block."
+            )
         ends = [0]
         while ends[-1] < N:
             fitting = np.searchsorted(block_ends, ends[-1] + self.piece_rows, side="right")
@@ -392,5 +435,7 @@ class ArraySource(Source):
 
 # %% ../../nbs/internals/data/sources.ipynb #7c8de5e4
 def class_numbers(classes: np.ndarray) -> np.ndarray:
-    """The number of each class (C,) for the likelihood: −1 and 1 for two classes, 0, 1, … for more."""
+    """The number of each class (C,) for the likelihood: −1 and 1 for two classes, 0, 1, … for
+    more.
+    """
     return np.array([-1.0, 1.0]) if len(classes) == 2 else np.arange(float(len(classes)))

@@ -27,7 +27,18 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import pandas as pd
 
-from .columns import ABSENT, UNNAMED, BadCell, Columns, Labels, Seen, one_line, pyarrow_for, series_cells, to_number
+from sparse_pep.data.columns import (
+    ABSENT,
+    UNNAMED,
+    BadCell,
+    Columns,
+    Labels,
+    Seen,
+    one_line,
+    pyarrow_for,
+    series_cells,
+    to_number,
+)
 from .sources import ArraySource, class_numbers
 from ..numerics.validation import shown
 
@@ -61,17 +72,25 @@ class TableFile(NamedTuple):
                 raw.seek(0)
                 yield gzip.GzipFile(fileobj=raw) if zipped else raw
         except (gzip.BadGzipFile, EOFError, zlib.error):
-            raise ValueError(f"`path`: '{name}' is a damaged gzip file, or unpacks to more than {MOST_UNPACKED} times its size; write it again, or unpack it.") from None
+            raise ValueError(
+                f"`path`: '{name}' is a damaged gzip file, or unpacks to more than "
+                f"{MOST_UNPACKED} times its size; write it again, or unpack it."
+            ) from None
         except UnicodeDecodeError:
             raise ValueError(
-                f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in UTF-8 (a spreadsheet offers "
+                f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in "
+                "UTF-8 (a spreadsheet offers "
                 "it where the name of the file is chosen, `iconv -t UTF-8` converts it)."
             ) from None
         except OSError as error:
-            raise ValueError(f"`path`: '{name}' cannot be read: {error.strerror or error}.") from None
+            raise ValueError(
+                f"`path`: '{name}' cannot be read: {error.strerror or error}."
+            ) from None
 
 # %% ../../nbs/internals/data/tables.ipynb #c58984d6
-def table_files(path: str | os.PathLike[str] | Sequence[Any], many: bool = True, decimal: str = ".") -> tuple[TableFile, ...]:
+def table_files(
+    path: str | os.PathLike[str] | Sequence[Any], many: bool = True, decimal: str = "."
+) -> tuple[TableFile, ...]:
     """The files of a table: one file, a list of files, or all Parquet and CSV files of a folder in
     the order of their names. Unless `many` is true it must be one file, or `-` for standard input.
     """
@@ -102,7 +121,9 @@ WITH_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?([eE][-+]?\d+)?")
 
 
 def value_of(cell: str, kind: str) -> float | str:
-    """The number or the label in a cell. `BadCell`, whose message continues the name of the column."""
+    """The number or the label in a cell. `BadCell`, whose message continues the name of the
+    column.
+    """
     if kind == "label":
         if cell.casefold() in UNNAMED:
             raise BadCell("has no label; fill it in or leave the row out")
@@ -116,7 +137,11 @@ def value_of(cell: str, kind: str) -> float | str:
         raise NotFinite(f"holds {cell!r}; a finite number is expected")
     begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
     help = ", without a unit" if begins else ""
-    help = "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas" if WITH_COMMA.fullmatch(cell) else help
+    help = (
+        "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas"
+        if WITH_COMMA.fullmatch(cell)
+        else help
+    )
     raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{help}", is_text=not begins)
 
 # %% ../../nbs/internals/data/tables.ipynb #cd5b03de
@@ -125,15 +150,23 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> np.
     is_text = isinstance(column.dtype, pd.StringDtype)
     if kind == "cell" and not is_text:
         return series_cells(column, name)
-    if kind in ("input", "number") and isinstance(column.dtype, np.dtype) and column.dtype.kind in ("biuf" if kind == "input" else "iuf"):
+    if (
+        kind in ("input", "number")
+        and isinstance(column.dtype, np.dtype)
+        and column.dtype.kind in ("biuf" if kind == "input" else "iuf")
+    ):
         numbers = column.to_numpy(float)
         if np.isfinite(numbers).all():
             return numbers
     texts = column if is_text else column.map(one_line, na_action="ignore")
-    places, distinct = pd.factorize(texts.to_numpy(object), use_na_sentinel=False)  # in the order of the rows
+    # in the order of the rows
+    places, distinct = pd.factorize(texts.to_numpy(object), use_na_sentinel=False)
     texts = [one_line(text) if isinstance(text, str) else "null" for text in distinct]
     if decimal == "," and kind != "label":  # points separate thousands
-        texts = [text.replace(".", "").replace(",", ".") if WITH_COMMA.fullmatch(text) else text for text in texts]
+        texts = [
+            text.replace(".", "").replace(",", ".") if WITH_COMMA.fullmatch(text) else text
+            for text in texts
+        ]
     if kind == "cell":
         return Labels(places, texts)
     values = []
@@ -157,24 +190,36 @@ def labels_from(texts: Sequence[str]) -> np.ndarray:
     return numbers.astype(np.int64) if np.all(numbers == np.round(numbers)) else numbers
 
 # %% ../../nbs/internals/data/tables.ipynb #ac56b53c
-def classes_of(texts: Sequence[str], labels: Sequence[Any] | bool, target: str) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted classes (C,) among `labels`, or if it is True among texts (n,), and the numbers (n,) that likelihoods take for
-    these texts. ValueError unless there are two classes, and each text is one of them.
+def classes_of(
+    texts: Sequence[str], labels: Sequence[Any] | bool, target: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted classes (C,) among `labels`, or if it is True among texts (n,), and the numbers
+    (n,) that likelihoods take for these texts. ValueError unless there are two classes, and each
+    text is one of them.
     """
     classes = np.unique(labels_from(texts) if labels is True else labels)
     if len(classes) < 2:
-        raise ValueError(f"`target`: column {target!r} holds one class only, {', '.join(map(str, classes))}; at least two different values are needed.")
+        raise ValueError(
+            f"`target`: column {target!r} holds one class only, "
+            f"{', '.join(map(str, classes))}; at least two different values are needed."
+        )
     values = np.array(texts if classes.dtype.kind in "OUS" else [to_number(text) for text in texts])
     codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
     unknown = np.flatnonzero(classes[codes] != values)
     if len(unknown):
-        raise ValueError(f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}.")
+        raise ValueError(
+            f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}."
+        )
     return classes, class_numbers(classes)[codes]
 
 # %% ../../nbs/internals/data/tables.ipynb #c9d144cf
 BATCH_ROWS = 65_536
 # Since 3.1, pandas reads numbers to the last bit by default.
-EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
+EXACT = (
+    {"float_precision": "round_trip"}
+    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+    else {}
+)
 
 
 class Text(io.BufferedIOBase):
@@ -190,7 +235,10 @@ class Text(io.BufferedIOBase):
         block = self.file.read(size)
         if b"\0" in block:
             raise UnicodeDecodeError("utf-8", block, 0, 1, "a zero byte")
-        if self.file.tell() > (1 << 24) + MOST_UNPACKED * getattr(self.file, "fileobj", self.file).tell():
+        if (
+            self.file.tell()
+            > (1 << 24) + MOST_UNPACKED * getattr(self.file, "fileobj", self.file).tell()
+        ):
             raise gzip.BadGzipFile
         return block
 
@@ -216,12 +264,17 @@ def separator_of(file: TableFile) -> str:
 
 # %% ../../nbs/internals/data/tables.ipynb #3d7c7d8d
 def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield the rows of a CSV file, each with the numbers of its first and last line, counted from 1.
-    Blank lines are skipped. ValueError if a quotation mark is never closed.
+    """Yield the rows of a CSV file, each with the numbers of its first and last line, counted from
+    1. Blank lines are skipped. ValueError if a quotation mark is never closed.
     """
     line, separator, ended = 0, separator_of(file), []
     with Text.of(file) as texts:
-        lines = (each for part in (texts, [None]) for each in part if each is not None or ended.append(True))
+        lines = (
+            each
+            for part in (texts, [None])
+            for each in part
+            if each is not None or ended.append(True)
+        )
         rows = csv.reader(lines, delimiter=separator, skipinitialspace=separator != "\t")
         try:
             for row in rows:
@@ -231,12 +284,15 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
                 if len(row) > 1 or "".join(row).strip():
                     yield first, line, [cell.strip() for cell in row]
         except csv.Error as error:
-            raise ValueError(f"`path`: '{file.name}' is not a CSV file from row {line + 1} on, where a quotation mark may be open: {error}.") from None
+            raise ValueError(
+                f"`path`: '{file.name}' is not a CSV file from row {line + 1} on, where a "
+                f"quotation mark may be open: {error}."
+            ) from None
 
 # %% ../../nbs/internals/data/tables.ipynb #6e0166bf
 def line_of(file: TableFile, row: int | None = None) -> int | None:
-    """The line in which a row, counted from 0 below the header, begins. `BadCell` for a row up to there
-    (without `row`, in the file) that has more or fewer cells than the header.
+    """The line in which a row, counted from 0 below the header, begins. `BadCell` for a row up to
+    there (without `row`, in the file) that has more or fewer cells than the header.
     """
     rows = csv_rows(file)
     n_cells = len(next(rows)[2])
@@ -256,23 +312,41 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
     if line_of(file, 0) is None:
         return
     for numbers in (numeric, set()):
-        types = {name: float if name in numbers else pd.StringDtype("python") for name in [*map(one_line, names), ""]}
+        types = {
+            name: float if name in numbers else pd.StringDtype("python")
+            for name in [*map(one_line, names), ""]
+        }
         try:
             with Text.of(file) as texts:
                 for _ in range(n_lines):
                     texts.readline()
                 frames = pd.read_csv(
-                    texts, header=None, names=list(types), index_col=False, dtype=types, sep=separator, decimal=file.decimal,
-                    skipinitialspace=separator != "\t", na_filter=False, chunksize=BATCH_ROWS, **EXACT,
-                )  # fmt: skip
+                    texts,
+                    header=None,
+                    names=list(types),
+                    index_col=False,
+                    dtype=types,
+                    sep=separator,
+                    decimal=file.decimal,
+                    skipinitialspace=separator != "\t",
+                    na_filter=False,
+                    chunksize=BATCH_ROWS,
+                    **EXACT,
+                )
                 for frame in islice(frames, n_pieces, None):
                     if not np.isfinite(frame[list(numbers)].to_numpy(float)).all():
                         break
-                    if any(kinds[name] == "number" and frame[name].isin([0.0, 1.0]).all() for name in numbers):
+                    if any(
+                        kinds[name] == "number" and frame[name].isin([0.0, 1.0]).all()
+                        for name in numbers
+                    ):
                         break  # they may be true and false
                     if (frame[""] != "").any():  # a row that is longer than the header
                         line_of(file)
-                    if not complete and (frame[one_line(names[-1])].astype(str).str.strip() == "").any():
+                    if (
+                        not complete
+                        and (frame[one_line(names[-1])].astype(str).str.strip() == "").any()
+                    ):
                         line_of(file)  # the last cell is empty, or the row is short
                         complete = True
                     yield frame
@@ -284,49 +358,86 @@ def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFra
         except (ValueError, OverflowError) as error:
             if not numbers:
                 line_of(file)
-                raise ValueError(f"`path`: '{file.name}' is not a CSV file: {one_line(error)[:160]}") from None
+                raise ValueError(
+                    f"`path`: '{file.name}' is not a CSV file: {one_line(error)[:160]}"
+                ) from None
 
 # %% ../../nbs/internals/data/tables.ipynb #ee26a057
 @contextmanager
 def opened_parquet(file: TableFile, texts: Sequence[str] = ()) -> Iterator[Any]:
-    """A Parquet file opened by pyarrow, with dictionaries for the columns `texts`. ValueError if it cannot be read."""
+    """A Parquet file opened by pyarrow, with dictionaries for the columns `texts`. ValueError if
+    it cannot be read.
+    """
     arrow = pyarrow_for(f"`path`: {shown(file.name)}")
     try:
-        with arrow.parquet.ParquetFile(file.content, buffer_size=1 << 20, pre_buffer=False, read_dictionary=texts) as opened:
+        with arrow.parquet.ParquetFile(
+            file.content, buffer_size=1 << 20, pre_buffer=False, read_dictionary=texts
+        ) as opened:
             yield opened
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}") from None
+        raise ValueError(
+            f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}"
+        ) from None
 
 # %% ../../nbs/internals/data/tables.ipynb #341993bb
 def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
-    """The rows of a Parquet file as dataframes with the columns in `kinds`. ValueError if one holds lists, or if too much would be unpacked."""
-    own, most, arrow = names_in(file), (1 << 27) + MOST_UNPACKED * Path(file.content).stat().st_size, pyarrow_for("Parquet")
+    """The rows of a Parquet file as dataframes with the columns in `kinds`. ValueError if one
+    holds lists, or if too much would be unpacked.
+    """
+    own, most, arrow = (
+        names_in(file),
+        (1 << 27) + MOST_UNPACKED * Path(file.content).stat().st_size,
+        pyarrow_for("Parquet"),
+    )
     with opened_parquet(file) as opened:
         about, types = opened.metadata, {one.name: one.type for one in opened.schema_arrow}
     for name in kinds:
         if arrow.types.is_nested(types[own[name]]):
-            raise ValueError(f"`path`: '{file.name}', column {name!r} holds {types[own[name]]}; numbers, text or dates are expected.")
+            raise ValueError(
+                f"`path`: '{file.name}', column {name!r} holds {types[own[name]]}; "
+                "numbers, text or dates are expected."
+            )
     wanted = [own[name] for name in kinds]
-    texts = [name for name in wanted if re.fullmatch("(large_)?(string|binary)|string_view", str(types[name]))]
-    size = max(8 * about.num_rows * len(wanted), sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups)))
+    texts = [
+        name
+        for name in wanted
+        if re.fullmatch("(large_)?(string|binary)|string_view", str(types[name]))
+    ]
+    size = max(
+        8 * about.num_rows * len(wanted),
+        sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups)),
+    )
     with opened_parquet(file, texts) as opened:
         for batch in opened.iter_batches(BATCH_ROWS, columns=wanted) if size <= most else ():
             cells = {name: batch.column(name) for name in wanted}
-            words = [one for one in cells.values() if re.match("dictionary<values=(large_)?(string|binary)", str(one.type))]
-            lengths = [arrow.compute.binary_length(one.dictionary).take(one.indices) for one in words]
+            words = [
+                one
+                for one in cells.values()
+                if re.match("dictionary<values=(large_)?(string|binary)", str(one.type))
+            ]
+            lengths = [
+                arrow.compute.binary_length(one.dictionary).take(one.indices) for one in words
+            ]
             size = sum(arrow.compute.sum(each).as_py() or 0 for each in lengths)
             if size > most:
                 break
-            plain = [one.dictionary_decode() if name in texts else one for name, one in cells.items()]
-            yield arrow.RecordBatch.from_arrays(plain, list(kinds)).to_pandas(ignore_metadata=True, timestamp_as_object=False)
+            plain = [
+                one.dictionary_decode() if name in texts else one for name, one in cells.items()
+            ]
+            yield arrow.RecordBatch.from_arrays(plain, list(kinds)).to_pandas(
+                ignore_metadata=True, timestamp_as_object=False
+            )
     if size > most:
-        raise ValueError(f"`path`: '{file.name}' unpacks to more than {MOST_UNPACKED} times its size; read it yourself, and give the arrays.")
+        raise ValueError(
+            f"`path`: '{file.name}' unpacks to more than {MOST_UNPACKED} times its size; "
+            "read it yourself, and give the arrays."
+        )
 
 # %% ../../nbs/internals/data/tables.ipynb #22925631
 def names_in(file: TableFile) -> dict[str, str]:
-    """The checked names of the columns of a file, and their names in the file itself. An index that pandas wrote to Parquet comes
-    first if it has a name, and is left out otherwise. ValueError if there are no names, if one is empty or appears twice, or if
-    the separator is not the comma.
+    """The checked names of the columns of a file, and their names in the file itself. An index that
+    pandas wrote to Parquet comes first if it has a name, and is left out otherwise. ValueError if
+    there are no names, if one is empty or appears twice, or if the separator is not the comma.
     """
     if file.is_parquet:
         with opened_parquet(file) as opened:
@@ -334,7 +445,10 @@ def names_in(file: TableFile) -> dict[str, str]:
         try:
             index = list((schema.pandas_metadata or {}).get("index_columns", []))
         except (ValueError, AttributeError, TypeError):
-            raise ValueError(f"`path`: '{file.name}' cannot be read as Parquet: the description that pandas added is damaged.") from None
+            raise ValueError(
+                f"`path`: '{file.name}' cannot be read as Parquet: the description that "
+                "pandas added is damaged."
+            ) from None
         own = sorted(schema.names, key=lambda name: name not in index)
         own = [name for name in own if not re.fullmatch(r"__index_level_\d+__", name)]
     else:
@@ -345,11 +459,16 @@ def names_in(file: TableFile) -> dict[str, str]:
         fault = f"'{file.name}' is empty; a header line and at least one row are expected."
     elif len(names) == 1 and any(mark in names[0] for mark in ";\t"):
         fault = (
-            f"the columns of '{file.name}' are not separated by commas: {names[0][:60]!r}. If its numbers have "
-            "a decimal comma, `--decimal ,` (in Python: `decimal=','`) reads semicolons and tabs as well."
+            f"the columns of '{file.name}' are not separated by commas: "
+            f"{names[0][:60]!r}. If its numbers have "
+            "a decimal comma, `--decimal ,` (in Python: `decimal=','`) reads semicolons "
+            "and tabs as well."
         )
     elif not file.is_parquet and not any(math.isnan(to_number(name)) for name in names):
-        fault = f"'{file.name}' has no header, its first line holds numbers; add a line of column names."
+        fault = (
+            f"'{file.name}' has no header, its first line holds numbers; add a line of "
+            "column names."
+        )
     elif "" in names:
         fault = (
             f"column {names.index('') + 1} of '{file.name}' has no name. Name it, or leave it out "
@@ -372,14 +491,18 @@ def require_column(name: Any, names: Collection[str], called: str, source: str) 
     close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
     hint = f" Did you mean {' or '.join(repr(folded[hit]) for hit in close)}?" if close else ""
     more = f", ... ({len(names)} in all)" if len(names) > 12 else ""
-    raise ValueError(f"{called}: '{source}' has no column {name!r}.{hint} Its columns: {', '.join([*names][:12])}{more}.")
+    raise ValueError(
+        f"{called}: '{source}' has no column {name!r}.{hint} Its columns: "
+        f"{', '.join([*names][:12])}{more}."
+    )
 
 # %% ../../nbs/internals/data/tables.ipynb #ed68c798
 @dataclass(frozen=True)
 class Layout:
-    """The files and columns that are read, and their use: the columns of the inputs, and of "y", "weight",
-    "known_variance", "power" and "censored" where used; whether y holds labels; what the user says that
-    some inputs are to be taken for; and how the inputs become numbers, if not all of them are.
+    """The files and columns that are read, and their use: the columns of the inputs, and of "y",
+    "weight", "known_variance", "power" and "censored" where used; whether y holds labels; what the
+    user says that some inputs are to be taken for; and how the inputs become numbers, if not all of
+    them are.
     """
 
     files: tuple[TableFile, ...]
@@ -398,12 +521,15 @@ class Layout:
     def kinds(self) -> dict[str, str]:
         """The kind of each column: "input", "number", "label" or "cell"."""
         kinds = dict.fromkeys(self.inputs, "input" if self.encoded_by is None else "cell")
-        kinds |= {name: "input" if part == "censored" else "number" for part, name in self.parts.items()}
+        kinds |= {
+            name: "input" if part == "censored" else "number" for part, name in self.parts.items()
+        }
         return kinds | ({self.parts["y"]: "label"} if self.labels else {})
 
     def batches(self, kinds: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield column → its cells, batch by batch: of all columns, with the inputs (n, D) under the empty name, or only of
-        those in `kinds`. ValueError if there are no rows; `BadCell` for the first row of a batch that has an invalid cell.
+        """Yield column → its cells, batch by batch: of all columns, with the inputs (n, D) under
+        the empty name, or only of those in `kinds`. ValueError if there are no rows; `BadCell` for
+        the first row of a batch that has an invalid cell.
         """
         wanted, n_rows = self.kinds if kinds is None else kinds, 0
         for file in self.files:
@@ -432,14 +558,16 @@ class Layout:
                         where = f"row {row + 2 if file.is_parquet else line_of(file, row)}: "
                     except BadCell as earlier:  # a row that is too short or too long
                         fault = earlier
-                raise type(fault)(f"`path`: '{file.name}', {where}{fault}.", fault.column, fault.is_text) from None
+                raise type(fault)(
+                    f"`path`: '{file.name}', {where}{fault}.", fault.column, fault.is_text
+                ) from None
             n_rows += n_read
         if n_rows == 0:
             raise ValueError(f"`path`: '{self.files[0].name}' has a header but no rows.")
 
     def encoded(self, option: str = "`column_types`") -> "Layout":
-        """The same layout with the encoding of its inputs that one pass of statistics gives. `option`
-        is the name of `column_types` in messages.
+        """The same layout with the encoding of its inputs that one pass of statistics gives.
+        `option` is the name of `column_types` in messages.
         """
         total: dict[str, Seen] = dict.fromkeys(self.inputs, Seen())
         cells = self.kinds | dict.fromkeys(self.inputs, "cell")
@@ -461,7 +589,10 @@ CALLED = {"y": "`target`"}  # an argument, in messages; others are called as the
 
 
 def table_layout(
-    files: Sequence[TableFile], parts: dict[str, str | None], columns: Sequence[str] | None = None, labels: bool = False,
+    files: Sequence[TableFile],
+    parts: dict[str, str | None],
+    columns: Sequence[str] | None = None,
+    labels: bool = False,
     called: dict[str, str] = CALLED,
 ) -> Layout:
     """The checked layout of a table. `parts` names the columns that are not inputs, or None, and
@@ -471,72 +602,116 @@ def table_layout(
     if labels and "y" not in parts:
         raise ValueError("`labels` needs a `target`; name its column.")
     if "censored" in parts and (labels or "y" not in parts):
-        raise ValueError("`censored` needs a `target` that holds durations; name its column, and no `labels`.")
+        raise ValueError(
+            "`censored` needs a `target` that holds durations; name its column, and no `labels`."
+        )
     named = {called.get(part, f"`{part}`"): name for part, name in parts.items()}
     if isinstance(columns, str) or (columns is not None and len(columns) == 0):
         raise ValueError(f"`columns` must be a list of at least one name; got {shown(columns)}.")
     for file in files:
         names = names_in(file)
-        columns = tuple([name for name in names if name not in named.values()] if columns is None else columns)
+        columns = tuple(
+            [name for name in names if name not in named.values()] if columns is None else columns
+        )
         wanted = [*named.items(), *(("`columns`", name) for name in columns)]
         for name_of, name in wanted:
             require_column(name, names, name_of, file.name)
         counts = Counter(name for _, name in wanted)
         for twice in (name for name, count in counts.items() if count > 1):
-            arguments = "`columns`" if twice in columns else " and ".join(one for one, name in named.items() if name == twice)
-            raise ValueError(f"{arguments}: {twice!r} is used twice; a column is one input, or the target, or a weight.")
+            arguments = (
+                "`columns`"
+                if twice in columns
+                else " and ".join(one for one, name in named.items() if name == twice)
+            )
+            raise ValueError(
+                f"{arguments}: {twice!r} is used twice; a column is one input, or the "
+                "target, or a weight."
+            )
         if not columns:
             taken = " and ".join(map(repr, named.values()))
             raise ValueError(f"`path`: '{file.name}' has no input column, only {taken}.")
     return Layout(tuple(files), columns, parts, labels)
 
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
-def gathered(layout: Layout, folder: str | Path | None = None) -> tuple[dict[str, np.ndarray], list[str]]:
-    """X and the other parts of a table as arrays, in memory or as memory maps of files in a folder, and
-    the texts of the labels. Labels in y are indices into these texts until all of them are known, and
-    durations that had not ended get a minus sign. ValueError if they are not positive.
+def gathered(
+    layout: Layout, folder: str | Path | None = None
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """X and the other parts of a table as arrays, in memory or as memory maps of files in a folder,
+    and the texts of the labels. Labels in y are indices into these texts until all of them are
+    known, and durations that had not ended get a minus sign. ValueError if they are not positive.
     """
     names = ["X", *(part for part in layout.parts if part != "censored")]
     known, n_rows, found = {}, 0, {name: [] for name in names}
     with ExitStack() as stack:
-        files = {name: stack.enter_context(open(Path(folder) / f"{name}.bin", "wb")) for name in names if folder is not None}
+        files = {
+            name: stack.enter_context(open(Path(folder) / f"{name}.bin", "wb"))
+            for name in names
+            if folder is not None
+        }
         for batch in layout.batches():
             if "censored" in layout.parts:
                 target, marked = layout.parts["y"], layout.parts["censored"]
                 y, is_open = batch[target], batch[marked]
                 for column, values, good, what in (
-                    (marked, is_open, np.isin(is_open, (0.0, 1.0)), "1 (or true) where a duration had not ended, and 0 elsewhere"),
-                    (target, y, y > 0.0, f"positive durations, since {marked!r} says which of them had not ended"),
+                    (
+                        marked,
+                        is_open,
+                        np.isin(is_open, (0.0, 1.0)),
+                        "1 (or true) where a duration had not ended, and 0 elsewhere",
+                    ),
+                    (
+                        target,
+                        y,
+                        y > 0.0,
+                        f"positive durations, since {marked!r} says which of them had not ended",
+                    ),
                 ):
                     if not good.all():
                         row = int(np.argmin(good))
-                        raise ValueError(f"column {column!r} must hold {what}; got {values[row]:g} in data row {n_rows + row + 1}.")
+                        raise ValueError(
+                            f"column {column!r} must hold {what}; got {values[row]:g} in "
+                            f"data row {n_rows + row + 1}."
+                        )
                 batch[target] = np.where(is_open == 1.0, -y, y)
             n_rows += len(batch[""])
             for name in names:
                 rows = batch["" if name == "X" else layout.parts[name]]
                 if isinstance(rows, Labels):
-                    rows = np.array([known.setdefault(text, len(known)) for text in rows.texts], dtype=float)[rows.places]
+                    rows = np.array(
+                        [known.setdefault(text, len(known)) for text in rows.texts], dtype=float
+                    )[rows.places]
                 if folder is None:
                     found[name].append(rows)
                 else:
                     files[name].write(np.ascontiguousarray(rows, dtype=float).data)
     if folder is None:
         return {name: np.concatenate(parts) for name, parts in found.items()}, list(known)
-    shapes = {name: (n_rows, len(layout.feature_names)) if name == "X" else (n_rows,) for name in names}
-    return {name: np.memmap(file.name, float, "r+", shape=shapes[name]) for name, file in files.items()}, list(known)
+    shapes = {
+        name: (n_rows, len(layout.feature_names)) if name == "X" else (n_rows,) for name in names
+    }
+    return {
+        name: np.memmap(file.name, float, "r+", shape=shapes[name]) for name, file in files.items()
+    }, list(known)
 
 # %% ../../nbs/internals/data/tables.ipynb #1366796c
 IN_MEMORY_BYTES = 2**30  # of files whose arrays are kept in memory unless a folder is named
 
 
 class TableArrays(ArraySource):
-    """A source with the arrays of a table: `feature_names`, the sorted `classes` (C,) if y holds labels
-    (y is then −1 and 1 for two classes, and 0, 1, … for more), `encoded_by` if not all columns held
-    numbers, and the folder of memory maps, which is removed with this object.
+    """A source with the arrays of a table: `feature_names`, the sorted `classes` (C,) if y holds
+    labels (y is then −1 and 1 for two classes, and 0, 1, … for more), `encoded_by` if not all
+    columns held numbers, and the folder of memory maps, which is removed with this object.
     """
 
-    def __init__(self, arrays: dict[str, Any], layout: Layout, classes: np.ndarray | None, folder: Any, piece_rows: int | None, sites_dir: str | Path | None) -> None:
+    def __init__(
+        self,
+        arrays: dict[str, Any],
+        layout: Layout,
+        classes: np.ndarray | None,
+        folder: Any,
+        piece_rows: int | None,
+        sites_dir: str | Path | None,
+    ) -> None:
         super().__init__(**arrays, piece_rows=piece_rows, sites_dir=sites_dir)
         self.feature_names, self.encoded_by = layout.feature_names, layout.encoded_by
         self.classes, self.folder = classes, folder
@@ -544,16 +719,25 @@ class TableArrays(ArraySource):
     def targets(self) -> np.ndarray:
         """The targets (N,) as they are in the table: numbers, or labels."""
         y = self.columns["y"]
-        return y if self.classes is None else self.classes[np.searchsorted(class_numbers(self.classes), y)]
+        return (
+            y
+            if self.classes is None
+            else self.classes[np.searchsorted(class_numbers(self.classes), y)]
+        )
 
 # %% ../../nbs/internals/data/tables.ipynb #897a8d15
 def arrays_of(
-    layout: Layout, cache_dir: str | Path | None = None, labels: bool | Sequence[Any] = True, verbose: bool = False,
-    option: str | None = None, piece_rows: int | None = None, sites_dir: str | Path | None = None,
+    layout: Layout,
+    cache_dir: str | Path | None = None,
+    labels: bool | Sequence[Any] = True,
+    verbose: bool = False,
+    option: str | None = None,
+    piece_rows: int | None = None,
+    sites_dir: str | Path | None = None,
 ) -> TableArrays:
-    """The arrays of a table, in memory or in files of `cache_dir`. `labels` may be the classes, if they
-    are known. `option`, if given, is the name of `column_types` in messages: inputs are then examined if
-    the layout says what some are taken for, or if a cell is not a number.
+    """The arrays of a table, in memory or in files of `cache_dir`. `labels` may be the classes, if
+    they are known. `option`, if given, is the name of `column_types` in messages: inputs are then
+    examined if the layout says what some are taken for, or if a cell is not a number.
     """
     if option is not None and layout.column_types:
         layout, option = layout.encoded(option), None
@@ -563,7 +747,10 @@ def arrays_of(
             folder = tempfile.TemporaryDirectory(prefix="rows-", dir=cache_dir)
             if verbose:
                 more = f" and {len(layout.files) - 1} more" if len(layout.files) > 1 else ""
-                print(f"writing the arrays of '{layout.files[0].name}'{more} to '{folder.name}'", file=sys.stderr)
+                print(
+                    f"writing the arrays of '{layout.files[0].name}'{more} to '{folder.name}'",
+                    file=sys.stderr,
+                )
         arrays, texts = gathered(layout, folder and folder.name)
         classes = None
         if layout.labels:
@@ -574,20 +761,39 @@ def arrays_of(
         if folder is not None:
             folder.cleanup()
         if isinstance(error, OSError):
-            raise ValueError(f"`cache_dir`: the arrays of the table cannot be written to '{cache_dir}': {error.strerror}. Name another folder.") from None
-        if option is None or not isinstance(error, BadCell) or isinstance(error, NotFinite) or error.column not in layout.inputs:
+            raise ValueError(
+                "`cache_dir`: the arrays of the table cannot be written to "
+                f"'{cache_dir}': {error.strerror}. Name another folder."
+            ) from None
+        if (
+            option is None
+            or not isinstance(error, BadCell)
+            or isinstance(error, NotFinite)
+            or error.column not in layout.inputs
+        ):
             raise
-        return arrays_of(layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir)
+        return arrays_of(
+            layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir
+        )
     for array in arrays.values():
         array.flags.writeable = False
     return TableArrays(arrays, layout, classes, folder, piece_rows, sites_dir)
 
 # %% ../../nbs/internals/data/tables.ipynb #def7626e
 def convert_table(
-    path: str | os.PathLike[str] | Sequence[Any], target: str | None = None, columns: Sequence[str] | None = None,
-    weight: str | None = None, known_variance: str | None = None, power: str | None = None, labels: bool | Sequence[Any] = False,
-    cache_dir: str | Path | None = None, piece_rows: int | None = None, sites_dir: str | Path | None = None,
-    verbose: bool = False, column_types: Mapping[str, str] | Columns | None = None, decimal: str = ".",
+    path: str | os.PathLike[str] | Sequence[Any],
+    target: str | None = None,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    known_variance: str | None = None,
+    power: str | None = None,
+    labels: bool | Sequence[Any] = False,
+    cache_dir: str | Path | None = None,
+    piece_rows: int | None = None,
+    sites_dir: str | Path | None = None,
+    verbose: bool = False,
+    column_types: Mapping[str, str] | Columns | None = None,
+    decimal: str = ".",
     censored: str | None = None,
 ) -> TableArrays:
     """The columns of CSV or Parquet files as arrays, in a source for `fit`.
@@ -595,16 +801,16 @@ def convert_table(
     Parameters
     ----------
     path : str, path or list of them
-        A file, a list of files, or a folder, of which all `.parquet`, `.csv` and `.csv.gz` files are
-        read in the order of their names. A file with another name is read as CSV.
+        A file, a list of files, or a folder, of which all `.parquet`, `.csv` and `.csv.gz` files
+        are read in the order of their names. A file with another name is read as CSV.
     target : str, optional
         The column to predict.
     columns : sequence of str, optional
         The input columns; by default all columns with no other use.
     weight, known_variance, power, censored : str, optional
-        Columns with the weight of each row, the known noise variance of its target, its power, and 1
-        (or true) where the duration in the target had not ended, which gets a minus sign there, as the
-        likelihood `Weibull` expects.
+        Columns with the weight of each row, the known noise variance of its target, its power, and
+        1 (or true) where the duration in the target had not ended, which gets a minus sign there,
+        as the likelihood `Weibull` expects.
     labels : bool or sequence
         True if the target holds class labels, or the classes, such as those of a trained model.
     cache_dir : str or path, optional
@@ -615,11 +821,12 @@ def convert_table(
     verbose : bool
         Whether to print on standard error where arrays are written.
     column_types : mapping or Columns, optional
-        Allows categories, dates and empty cells. A mapping, which may be empty, says what some columns
-        are to be taken for; the `columns_` of a trained model treat a table as that of training.
+        Allows categories, dates and empty cells. A mapping, which may be empty, says what some
+        columns are to be taken for; the `columns_` of a trained model treat a table as that of
+        training.
     decimal : "." or ","
-        The decimal mark of the numbers in CSV. With a comma, the columns may be separated by semicolons
-        or tabs.
+        The decimal mark of the numbers in CSV. With a comma, the columns may be separated by
+        semicolons or tabs.
 
     Returns
     -------
@@ -637,7 +844,10 @@ def convert_table(
     columns = column_types.used if encoded and columns is None else columns
     layout = table_layout(table_files(path, True, decimal), parts, columns, labels is not False)
     layout = replace(layout, encoded_by=column_types) if encoded else layout
-    if cache_dir is None and sum(file.content.stat().st_size for file in layout.files) > IN_MEMORY_BYTES:
+    if (
+        cache_dir is None
+        and sum(file.content.stat().st_size for file in layout.files) > IN_MEMORY_BYTES
+    ):
         cache_dir = tempfile.gettempdir()
     if encoded or column_types is None:
         return arrays_of(layout, cache_dir, labels, verbose, None, piece_rows, sites_dir)

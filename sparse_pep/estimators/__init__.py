@@ -10,7 +10,12 @@ if TYPE_CHECKING:
     from sparse_pep.estimators.regressor import SparsePEPRegressor
 
 __all__ = ["SparsePEP", "SparsePEPClassifier", "SparsePEPRegressor", "load"]
-HOMES = {"SparsePEP": "general", "SparsePEPClassifier": "classifier", "SparsePEPRegressor": "regressor", "load": "persistence"}
+HOMES = {
+    "SparsePEP": "general",
+    "SparsePEPClassifier": "classifier",
+    "SparsePEPRegressor": "regressor",
+    "load": "persistence",
+}
 
 
 def __getattr__(name: str):

@@ -23,7 +23,14 @@ from sklearn.utils import check_random_state
 
 from ..blocks import Partition
 from ..features import Features
-from ..kernels import Kernel, Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
+from sparse_pep.kernels import (
+    Kernel,
+    Matern12,
+    Matern32,
+    Matern52,
+    RationalQuadratic,
+    SquaredExponential,
+)
 from ..likelihoods import GroupedGaussian, Likelihood, typed_name
 from ..means import ZeroMean
 from ..numerics.validation import as_floats, shown
@@ -53,26 +60,31 @@ class Arguments(BaseEstimator):
         Inducing features at the start of training; by default `n_inducing` points chosen by
         k-means. A list combines features of several kinds.
     n_inducing : int or "auto"
-        Number M of inducing points if `features` is not given. The cost grows as NM². "auto" trains with 25, 50 and 100 points,
-        and with twice as many again as long as this gains more than 0.01 nats per data point: of log evidence with Gaussian noise
-        at power 0, otherwise of leave-one-out log density. A larger number is kept only if it gains so much over the one kept
-        before. `partial_fit` does not raise this number.
+        Number M of inducing points if `features` is not given. The cost grows as NM². "auto" trains
+        with 25, 50 and 100 points, and with twice as many again as long as this gains more than
+        0.01 nats per data point: of log evidence with Gaussian noise at power 0, otherwise of
+        leave-one-out log density. A larger number is kept only if it gains so much over the one
+        kept before. `partial_fit` does not raise this number.
     power : float or array (N,) or (B,), or "auto", "log_loss", "held_out"
-        α in [0, 1]: 0 is variational, 1 is EP (for Gaussian noise, FITC). It may differ from row to row, or from block to block.
-        "auto" uses 0.5, which experiments suggest for squared errors. "log_loss" uses what they suggest for log densities: 0.8
-        for Gaussian noise, otherwise 0.5. "held_out" trains at five powers on four fifths of the rows and uses the one that
-        predicts the other rows best.
+        α in [0, 1]: 0 is variational, 1 is EP (for Gaussian noise, FITC). It may differ from row to
+        row, or from block to block. "auto" uses 0.5, which experiments suggest for squared errors.
+        "log_loss" uses what they suggest for log densities: 0.8 for Gaussian noise, otherwise 0.5.
+        "held_out" trains at five powers on four fifths of the rows and uses the one that predicts
+        the other rows best.
     blocks : int or array (N,), optional
-        Rows that are approximated jointly: the largest number of rows in a block of neighbouring inputs, or a label for each row.
-        At power 1 this is PITC; at power 0 it has no effect. The rows of a block have the same power and the same weight; only
-        such neighbours are put together. Blocks can be used with every likelihood, several outputs, known variances, L-BFGS and
-        Adam, and `power="held_out"`, which holds out single rows while the others stay in their blocks.
+        Rows that are approximated jointly: the largest number of rows in a block of neighbouring
+        inputs, or a label for each row. At power 1 this is PITC; at power 0 it has no effect. The
+        rows of a block have the same power and the same weight; only such neighbours are put
+        together. Blocks can be used with every likelihood, several outputs, known variances, L-BFGS
+        and Adam, and `power="held_out"`, which holds out single rows while the others stay in their
+        blocks.
     tight : bool
         Whether to use the tight form of the evidence (`sparse_pep.regression.gaussian_sites`). At
         power 0 it is a lower bound that is nearer to the exact log marginal likelihood than the
-        variational one; at power 1, with Gaussian noise, there is no difference. Other likelihoods need `power=0.0`, and neither
-        Adam nor `blocks`. A row with an integer weight is then a block of equal rows. A step of training at power 0 costs as
-        much as at other powers, about a third more than without `tight`.
+        variational one; at power 1, with Gaussian noise, there is no difference. Other likelihoods
+        need `power=0.0`, and neither Adam nor `blocks`. A row with an integer weight is then a
+        block of equal rows. A step of training at power 0 costs as much as at other powers, about a
+        third more than without `tight`.
     training : "lbfgs", "adam", LBFGS, Adam, or None
         L-BFGS uses all data for each step. Adam uses a batch for each step, for large data sets.
         An object (`sparse_pep.training.LBFGS`, `sparse_pep.training.Adam`) has limits, the
@@ -82,11 +94,13 @@ class Arguments(BaseEstimator):
         Fraction of the diagonal of Kuu that is added to it. With 0.0 none is added unless the
         factorisation fails.
     standardize : bool or "auto"
-        Whether to model (X − mean)/std instead of X, column by column, and y in the same way if it is a real number. A constant
-        column is only centred, and columns of codes stay as they are. "auto" does so unless `kernel` or `features` is an object,
-        whose units are those of the data. `kernel_`, `features_`, `parameters()` and the evidence then refer to the scaled data,
-        as do the arguments `kernel`, `features`, `priors` and `noise_variance`; `x_mean_ + x_scale_ * features_.Z` are the
-        inducing points in units of X. All methods take X and y in their own units.
+        Whether to model (X − mean)/std instead of X, column by column, and y in the same way if it
+        is a real number. A constant column is only centred, and columns of codes stay as they are.
+        "auto" does so unless `kernel` or `features` is an object, whose units are those of the
+        data. `kernel_`, `features_`, `parameters()` and the evidence then refer to the scaled data,
+        as do the arguments `kernel`, `features`, `priors` and `noise_variance`; `x_mean_ + x_scale_
+        * features_.Z` are the inducing points in units of X. All methods take X and y in their own
+        units.
     random_state : int, RandomState or None
         Seed or generator of the random numbers for k-means, restarts and batches.
     verbose : int
@@ -94,31 +108,36 @@ class Arguments(BaseEstimator):
     fixed : collection of str
         Names of `parameters()` that are not trained, such as "features.Z".
     priors : dict or "weak", optional
-        Priors of hyper-parameters by their names in `parameters()`, such as `LogNormal(1.0, 0.5)` for "kernel.log_lengthscale"
-        (`sparse_pep.priors`). Training then maximises log evidence plus log prior; `Uniform` and `LogUniform` set limits.
-        "weak" keeps lengthscales near their starting values and the noise from vanishing, which helps with fewer than about
-        200 rows. A prior of a `fixed` parameter has no effect.
+        Priors of hyper-parameters by their names in `parameters()`, such as `LogNormal(1.0, 0.5)`
+        for "kernel.log_lengthscale" (`sparse_pep.priors`). Training then maximises log evidence
+        plus log prior; `Uniform` and `LogUniform` set limits. "weak" keeps lengthscales near their
+        starting values and the noise from vanishing, which helps with fewer than about 200 rows. A
+        prior of a `fixed` parameter has no effect.
     mean : None, "constant", "linear" or a mean function
         Prior mean of f, see `sparse_pep.means`. Its coefficients are trained.
     local : None, "auto", "blocks" or int
-        Whether predictions also use training rows near each test row directly, and not only
-        through the inducing variables (`sparse_pep.local`): a number of nearest rows; "blocks", the rows of the nearest of the
-        `blocks`; or "auto", blocks if there are any and otherwise 20 rows. "blocks" is always used, with a warning if it predicts
-        left-out blocks much worse. Otherwise the rows are used only if they predict left-out training rows better than the
-        global prediction does, and nearest rows only up to power 0.8; `summary()` says what is used. Such a model keeps its
-        training rows, also when it is saved, and reads those of a source into memory.
+        Whether predictions also use training rows near each test row directly, and not only through
+        the inducing variables (`sparse_pep.local`): a number of nearest rows; "blocks", the rows of
+        the nearest of the `blocks`; or "auto", blocks if there are any and otherwise 20 rows.
+        "blocks" is always used, with a warning if it predicts left-out blocks much worse. Otherwise
+        the rows are used only if they predict left-out training rows better than the global
+        prediction does, and nearest rows only up to power 0.8; `summary()` says what is used. Such
+        a model keeps its training rows, also when it is saved, and reads those of a source into
+        memory.
     monotone : dict, optional
-        Columns of X, by name or number, along which f rises (1) or falls (−1), such as {"dose": 1}. The fit observes these
-        signs (`sparse_pep.observations.SlopeSign`) at centres of the data, and then where a slope of the wrong sign is
-        most probable; `summary()` says what probability is left. It needs X and y in memory, one target and one latent
-        function, `mean=None` and `local=None`.
+        Columns of X, by name or number, along which f rises (1) or falls (−1), such as {"dose": 1}.
+        The fit observes these signs (`sparse_pep.observations.SlopeSign`) at centres of the data,
+        and then where a slope of the wrong sign is most probable; `summary()` says what probability
+        is left. It needs X and y in memory, one target and one latent function, `mean=None` and
+        `local=None`.
     column_types : "from_dtype" or dict of str to str
-        What the columns of a dataframe are taken for. With "from_dtype", columns of numbers are numbers, categorical columns are
-        categories, and text is read as numbers or dates if all cells are, otherwise as categories. Missing cells are filled and
-        marked, categories get a column for each level (`sparse_pep.data.columns`), and columns that are constant or only
-        identify rows are left out. A dictionary maps some columns to "number", "category", "date" or "leave out", or to the
-        form of a date in text, such as "D/M/Y". A dataframe of numbers without gaps is used as it is. `columns_.describe()`
-        says what was done.
+        What the columns of a dataframe are taken for. With "from_dtype", columns of numbers are
+        numbers, categorical columns are categories, and text is read as numbers or dates if all
+        cells are, otherwise as categories. Missing cells are filled and marked, categories get a
+        column for each level (`sparse_pep.data.columns`), and columns that are constant or only
+        identify rows are left out. A dictionary maps some columns to "number", "category", "date"
+        or "leave out", or to the form of a date in text, such as "D/M/Y". A dataframe of numbers
+        without gaps is used as it is. `columns_.describe()` says what was done.
     """
 
     kernel: Kernel | str | None = None
@@ -141,7 +160,9 @@ class Arguments(BaseEstimator):
     column_types: str | dict[str, Any] = "from_dtype"
 
     def __init_subclass__(cls, **options: object) -> None:
-        """Insert the entries of the nearest ancestor where the docstring says `{parameters}` or `{attributes}`."""
+        """Insert the entries of the nearest ancestor where the docstring says `{parameters}` or
+        `{attributes}`.
+        """
         super().__init_subclass__(**options)
         cls.__doc__ = cleandoc(cls.__doc__ or "")
         for name in ("Parameters", "Attributes"):
@@ -166,8 +187,8 @@ class Arguments(BaseEstimator):
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #a97bf5da
 class Rule(NamedTuple):
-    """The values that an argument may have. A value that no field admits is refused, with an error that
-    ends in `words`.
+    """The values that an argument may have. A value that no field admits is refused, with an error
+    that ends in `words`.
     """
 
     words: str
@@ -187,7 +208,11 @@ class Rule(NamedTuple):
             return low <= value < high and (not self.whole or float(value).is_integer())
         if isinstance(value, self.kinds):
             return type(value) not in (Kernel, Features)
-        if self.entries is None or not isinstance(value, Collection) or getattr(value, "ndim", 1) != 1:
+        if (
+            self.entries is None
+            or not isinstance(value, Collection)
+            or getattr(value, "ndim", 1) != 1
+        ):
             return False
         for entry in value:
             if not isinstance(entry, self.entries):
@@ -196,8 +221,19 @@ class Rule(NamedTuple):
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #012e1759
 POWER_NAMES = ("auto", "log_loss", "held_out")
-KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52, "rq": RationalQuadratic}
-KERNELS |= {"rbf": SquaredExponential, "squared_exponential": SquaredExponential, "exponential": Matern12, "rational_quadratic": RationalQuadratic}
+KERNELS = {
+    "se": SquaredExponential,
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
+    "rq": RationalQuadratic,
+}
+KERNELS |= {
+    "rbf": SquaredExponential,
+    "squared_exponential": SquaredExponential,
+    "exponential": Matern12,
+    "rational_quadratic": RationalQuadratic,
+}
 LOCAL_NAMES = ("auto", "blocks")
 N_NEIGHBOURS = 20  # for `local="auto"`
 
@@ -210,31 +246,77 @@ RULES = {
     **dict.fromkeys(("tol", "learning_rate"), POSITIVE),
     **dict.fromkeys(("max_iter", "batch_size", "n_epochs"), COUNT),
     "n_restarts": Rule("be a whole number, 0 or more", interval=(0, np.inf), whole=True),
-    "max_time": Rule("be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)),
-    "noise_variance": Rule("be a positive number, or a GroupedGaussian", interval=POSITIVE.interval, kinds=(GroupedGaussian,)),
-    "n_inducing": Rule("be a positive whole number, or 'auto'", interval=COUNT.interval, whole=True, texts=("auto",)),
+    "max_time": Rule(
+        "be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)
+    ),
+    "noise_variance": Rule(
+        "be a positive number, or a GroupedGaussian",
+        interval=POSITIVE.interval,
+        kinds=(GroupedGaussian,),
+    ),
+    "n_inducing": Rule(
+        "be a positive whole number, or 'auto'",
+        interval=COUNT.interval,
+        whole=True,
+        texts=("auto",),
+    ),
     "tight": FLAG,
     **dict.fromkeys(
         ("ard", "standardize"),
-        Rule("be True, False or 'auto'", interval=FLAG.interval, whole=True, texts=("auto",), kinds=FLAG.kinds),
+        Rule(
+            "be True, False or 'auto'",
+            interval=FLAG.interval,
+            whole=True,
+            texts=("auto",),
+            kinds=FLAG.kinds,
+        ),
     ),
-    "verbose": Rule("be True, False or a whole number, 0 or more", interval=(0, np.inf), whole=True, kinds=(bool,)),
+    "verbose": Rule(
+        "be True, False or a whole number, 0 or more",
+        interval=(0, np.inf),
+        whole=True,
+        kinds=(bool,),
+    ),
     "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
-    "training": Rule("be 'lbfgs', 'adam', an LBFGS or Adam object, or None", texts=("lbfgs", "adam"), kinds=(NONE, LBFGS, Adam)),
+    "training": Rule(
+        "be 'lbfgs', 'adam', an LBFGS or Adam object, or None",
+        texts=("lbfgs", "adam"),
+        kinds=(NONE, LBFGS, Adam),
+    ),
     "local": Rule(
         "be the number of neighbours, 'auto', 'blocks' or None",
-        interval=COUNT.interval, whole=True, texts=LOCAL_NAMES, kinds=(NONE,),
+        interval=COUNT.interval,
+        whole=True,
+        texts=LOCAL_NAMES,
+        kinds=(NONE,),
     ),
     "monotone": Rule("be a dictionary such as {'dose': 1}, or None", kinds=(NONE, Mapping)),
-    "column_types": Rule("be 'from_dtype' or a dictionary such as {'zip': 'category'}", texts=("from_dtype",), kinds=(dict,)),
-    "power": Rule(f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}", texts=POWER_NAMES, kinds=(object,)),
+    "column_types": Rule(
+        "be 'from_dtype' or a dictionary such as {'zip': 'category'}",
+        texts=("from_dtype",),
+        kinds=(dict,),
+    ),
+    "power": Rule(
+        f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}",
+        texts=POWER_NAMES,
+        kinds=(object,),
+    ),
     "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
-    "kernel": Rule(f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None", texts=KERNELS, kinds=(NONE, Kernel)),
+    "kernel": Rule(
+        f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None",
+        texts=KERNELS,
+        kinds=(NONE, Kernel),
+    ),
     "priors": Rule(
-        "be a dictionary from names of parameters to priors, or 'weak', or None", texts=("weak",), kinds=(NONE, Mapping)
+        "be a dictionary from names of parameters to priors, or 'weak', or None",
+        texts=("weak",),
+        kinds=(NONE, Mapping),
     ),
     "features": Rule(
-        "be a sparse_pep Features object, or a list of them, or None", kinds=(NONE, Features), entries=Features, fewest=1
+        "be a sparse_pep Features object, or a list of them, or None",
+        kinds=(NONE, Features),
+        entries=Features,
+        fewest=1,
     ),
 }
 
@@ -252,14 +334,25 @@ def check_arguments(model: Any) -> None:
     if file is not None:
         path = Path(file) if isinstance(file, (str, os.PathLike)) else None
         if path is None or path.is_dir() or not path.parent.is_dir():
-            raise ValueError(f"`checkpoint` must name a file in a folder that exists, or None; got {shown(file)}.")
+            raise ValueError(
+                "`checkpoint` must name a file in a folder that exists, or None; got "
+                f"{shown(file)}."
+            )
         if model.n_inducing == "auto" and model.features is None:
-            raise ValueError("`checkpoint` holds one training run, but `n_inducing='auto'` makes several; leave it out.")
+            raise ValueError(
+                "`checkpoint` holds one training run, but `n_inducing='auto'` makes "
+                "several; leave it out."
+            )
     held_out = isinstance(model.power, str) and model.power == "held_out"
     if held_out and not isinstance(training, LBFGS):
-        raise ValueError("`power='held_out'` needs `training` by L-BFGS, because it trains at several powers.")
+        raise ValueError(
+            "`power='held_out'` needs `training` by L-BFGS, because it trains at several powers."
+        )
     if model.tight and model.local is not None:
-        raise ValueError("`local` exchanges the sites of Power EP, which the tight form changes: set `tight=False`, or `local=None`.")
+        raise ValueError(
+            "`local` exchanges the sites of Power EP, which the tight form changes: set "
+            "`tight=False`, or `local=None`."
+        )
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #889f960a
 def warn_caller(message: str, category: type[Warning]) -> None:
@@ -270,7 +363,9 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #b0b8b65f
-def likelihood_named(likelihood: str | Likelihood, kinds: dict[str, Any], name: str = "likelihood") -> Likelihood:
+def likelihood_named(
+    likelihood: str | Likelihood, kinds: dict[str, Any], name: str = "likelihood"
+) -> Likelihood:
     """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
     matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.
     """
@@ -281,7 +376,10 @@ def likelihood_named(likelihood: str | Likelihood, kinds: dict[str, Any], name: 
         for known, kind in kinds.items():
             if re.sub(r"[\W_]", "", known.lower()) == plain:
                 return kind()
-    raise ValueError(f"`{name}` must be a sparse_pep likelihood or one of {', '.join(map(typed_name, kinds))}; got {shown(likelihood)}.")
+    raise ValueError(
+        f"`{name}` must be a sparse_pep likelihood or one of "
+        f"{', '.join(map(typed_name, kinds))}; got {shown(likelihood)}."
+    )
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #7fc7bc7e
 def seeded(random_state: object) -> np.random.RandomState:
@@ -290,25 +388,34 @@ def seeded(random_state: object) -> np.random.RandomState:
         return check_random_state(random_state)
     except ValueError as error:
         raise ValueError(
-            f"`random_state` must be None, a whole number from 0 to 2³² − 1, or a RandomState; got {shown(random_state)}."
+            "`random_state` must be None, a whole number from 0 to 2³² − 1, or a "
+            f"RandomState; got {shown(random_state)}."
         ) from error
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #0a8daea1
 def require_power(power: float | ArrayLike, n_data: int | None) -> np.ndarray:
-    """`power` as a float64 array, () or (N,), with values in [0, 1]. ValueError otherwise. Without a
-    number N, several powers are not checked: they belong to blocks.
+    """`power` as a float64 array, () or (N,), with values in [0, 1]. ValueError otherwise. Without
+    a number N, several powers are not checked: they belong to blocks.
     """
     truth = not isinstance(power, (list, tuple)) and np.asarray(power).dtype.kind == "b"
     if truth or power is None or isinstance(power, str):
-        raise ValueError(f"`power` must be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}; got {shown(power)}.")
+        raise ValueError(
+            f"`power` must be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}; got "
+            f"{shown(power)}."
+        )
     power = as_floats(power, "power")
     if n_data is None and power.ndim:
         return power
     if power.ndim and power.shape != (n_data,):
-        raise ValueError(f"`power` must be one number or one for each of the {n_data} data points; got shape {power.shape}.")
+        raise ValueError(
+            f"`power` must be one number or one for each of the {n_data} data points; got "
+            f"shape {power.shape}."
+        )
     bad = power[~((power >= 0.0) & (power <= 1.0))]
     if bad.size:
-        raise ValueError(f"`power` must lie in [0, 1], from variational (0) to EP (1); got {bad.flat[0]}.")
+        raise ValueError(
+            f"`power` must lie in [0, 1], from variational (0) to EP (1); got {bad.flat[0]}."
+        )
     return power
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #710368de

@@ -17,21 +17,73 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from ..data.columns import ASKED, BadCell, Columns, columns_if_mixed, frame_of, is_table, unforeseen_text
+from sparse_pep.data.columns import (
+    ASKED,
+    BadCell,
+    Columns,
+    columns_if_mixed,
+    frame_of,
+    is_table,
+    unforeseen_text,
+)
 from ..data.passes import noise_piece, predict_piece, rows_beyond
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
 from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
-from .arguments import Arguments, all_or_nothing, check_arguments, require_power, seeded, warn_caller
+from sparse_pep.estimators.arguments import (
+    Arguments,
+    all_or_nothing,
+    check_arguments,
+    require_power,
+    seeded,
+    warn_caller,
+)
 from .encoding import EncodedSource, Encoding, source_of, targets_of
-from .fitting import Data, Outcome, choose_power, counted, diagnostics_of, distinct_rows, functionals, grown, observing, rows_for_prediction, rows_of_arrays, starting_model, surer, trained, with_priors, with_signs
+from sparse_pep.estimators.fitting import (
+    Data,
+    Outcome,
+    choose_power,
+    counted,
+    diagnostics_of,
+    distinct_rows,
+    functionals,
+    grown,
+    observing,
+    rows_for_prediction,
+    rows_of_arrays,
+    starting_model,
+    surer,
+    trained,
+    with_priors,
+    with_signs,
+)
 from .relevance import Relevance, beyond_text, reach, relevance
 from ..features import InducingPoints
 from ..likelihoods import GaussianByRow, Likelihood
 from ..local import local_covariance, local_predict
-from ..model import Model, model_evidence, model_gradient, model_leave_one_out, model_left_out, model_posterior, of_values, one_or_all, predictive_log_density
+from sparse_pep.model import (
+    Model,
+    model_evidence,
+    model_gradient,
+    model_leave_one_out,
+    model_left_out,
+    model_posterior,
+    of_values,
+    one_or_all,
+    predictive_log_density,
+)
 from ..numerics.parameters import from_vector, to_vector
-from ..numerics.validation import as_floats, inputs_2d, is_number, require_each, require_finite, require_real, require_rows, require_whole, shown
+from sparse_pep.numerics.validation import (
+    as_floats,
+    inputs_2d,
+    is_number,
+    require_each,
+    require_finite,
+    require_real,
+    require_rows,
+    require_whole,
+    shown,
+)
 from ..observations import MEAN, SIGN, Observation, Observed, Value
 from ..shards import Rows
 from ..streaming import remember
@@ -47,10 +99,14 @@ if TYPE_CHECKING:
     from sparse_pep.training import BaseEstimator
 
     class ClassifierMixin(BaseEstimator):
-        def score(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float: ...
+        def score(
+            self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        ) -> float: ...
 
     class RegressorMixin(BaseEstimator):
-        def score(self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float: ...
+        def score(
+            self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        ) -> float: ...
 else:
     from sklearn.base import ClassifierMixin, RegressorMixin
 
@@ -71,19 +127,21 @@ class PowerEPEstimator(Arguments):
     priors_ : dict
         The priors that were used, by the names of `parameters()`.
     x_mean_, x_scale_ : ndarray (D,)
-        The numbers that are subtracted from the columns of X and by which the result is divided; 0 and 1 without `standardize`.
+        The numbers that are subtracted from the columns of X and by which the result is divided; 0
+        and 1 without `standardize`.
     x_range_ : ndarray (2, D)
-        The smallest and the largest value of each column in training. Predictions warn of rows that are outside by more
-        than a lengthscale.
+        The smallest and the largest value of each column in training. Predictions warn of rows that
+        are outside by more than a lengthscale.
     log_marginal_likelihood_value_ : float
-        log Z_PEP in nats, of y as it is modelled (scaled, with `standardize`). At power 0 it is a lower bound on the log marginal
-        likelihood. NaN if the search for the sites diverged.
+        log Z_PEP in nats, of y as it is modelled (scaled, with `standardize`). At power 0 it is a
+        lower bound on the log marginal likelihood. NaN if the search for the sites diverged.
     q_mean_, q_cov_ : ndarray (M,), (M, M)
         Mean and covariance of the inducing variables, for y as it is modelled. Their shapes
         are (C, M) and (C, M, M) for C latent functions, (M, K) and (M, M) for K outputs.
     site_precision_, site_shift_ : ndarray (N,)
-        The sites; (C, N) for C latent functions. With `blocks`, the site of each row within its block, as a function of f. A fit
-        to a source has none, unless all its rows are one piece in memory.
+        The sites; (C, N) for C latent functions. With `blocks`, the site of each row within its
+        block, as a function of f. A fit to a source has none, unless all its rows are one piece in
+        memory.
     converged_ : bool
         Whether both training and inference converged.
     n_iter_ : int
@@ -91,25 +149,31 @@ class PowerEPEstimator(Arguments):
     n_features_in_, n_samples_seen_ : int
         Number of columns of X, and of the rows that were fitted so far.
     columns_ : Columns or None
-        How the columns of a mixed table become the columns of numbers that the model uses (`sparse_pep.data.columns`); None if X
-        holds numbers only. `columns_.names` are their names, in the order of the lengthscales, and `columns_.origins` the columns
-        of X from which they come. Arrays and sources hold these columns of numbers.
+        How the columns of a mixed table become the columns of numbers that the model uses
+        (`sparse_pep.data.columns`); None if X holds numbers only. `columns_.names` are their names,
+        in the order of the lengthscales, and `columns_.origins` the columns of X from which they
+        come. Arrays and sources hold these columns of numbers.
     power_ : float or array
         The power that was used.
     diagnostics_ : dict
-        `message`, `limit` (the argument to raise if training did not converge), `n_evaluations`, `n_rejected` (the number of
-        evaluations that failed), `jitter` (in the final Kuu) and `jitter_largest`, `n_clipped` (the number of unexplained
-        variances that rounding made negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its
-        fraction of the prior variance, `determined_directions`, `learned_nothing` (whether the predictions are those of the
-        prior), `n_lengthscales` (the number that were trained), `log_evidence_trace`, with `priors` also `log_prior` and
-        `log_prior_trace` (the sum of the two traces was maximised), `parameter_trace` (the parameters at up to 64 iterations),
-        `power_sweep` (with `power="held_out"`), `inducing_sweep` and `growth_ended` (with `n_inducing="auto"`: the numbers that
-        were tried, their measure in nats per data point, and why no more were; all other entries are those of the number that was
-        kept), `relevance` (after `relevance`, as text), with `local` also `local` (what predictions use), `local_gain` (by how
-        much it raises the mean log density of left out rows, in nats) and `local_megabytes` (the size of the rows that are kept),
-        and `drift_trace` (with Adam: how far the sums over the data were out of date in each epoch, as a relative change). Where
-        sites are found by iteration, also `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change` (proposed in the
-        last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity` and `quadrature_error`.
+        `message`, `limit` (the argument to raise if training did not converge), `n_evaluations`,
+        `n_rejected` (the number of evaluations that failed), `jitter` (in the final Kuu) and
+        `jitter_largest`, `n_clipped` (the number of unexplained variances that rounding made
+        negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its
+        fraction of the prior variance, `determined_directions`, `learned_nothing` (whether the
+        predictions are those of the prior), `n_lengthscales` (the number that were trained),
+        `log_evidence_trace`, with `priors` also `log_prior` and `log_prior_trace` (the sum of the
+        two traces was maximised), `parameter_trace` (the parameters at up to 64 iterations),
+        `power_sweep` (with `power="held_out"`), `inducing_sweep` and `growth_ended` (with
+        `n_inducing="auto"`: the numbers that were tried, their measure in nats per data point, and
+        why no more were; all other entries are those of the number that was kept), `relevance`
+        (after `relevance`, as text), with `local` also `local` (what predictions use), `local_gain`
+        (by how much it raises the mean log density of left out rows, in nats) and `local_megabytes`
+        (the size of the rows that are kept), and `drift_trace` (with Adam: how far the sums over
+        the data were out of date in each epoch, as a relative change). Where sites are found by
+        iteration, also `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change`
+        (proposed in the last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity`
+        and `quadrature_error`.
     """
 
     _many_outputs = False
@@ -121,20 +185,25 @@ class PowerEPEstimator(Arguments):
         def _starting_likelihood(self, data: Data) -> Likelihood: ...
 
     def fit(
-        self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
     ) -> Self:
-        """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some hundred
-        evaluations at 7NM² flops each, and more flops where sites have to be found by iteration.
+        """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some
+        hundred evaluations at 7NM² flops each, and more flops where sites have to be found by
+        iteration.
 
         Parameters
         ----------
         X : array (N, D), dataframe, Source, Dask collection, or list of observations
-            Cells may be missing (NaN). A dataframe of pandas or polars, or a table of Arrow, may also hold categories
-            and dates (`column_types`). A source (`sparse_pep.data.sources`) brings its own targets and weights and is read
-            piece by piece. The rows of a Dask collection stay with its workers. Observations
-            (`sparse_pep.observations`) are values, slopes, averages or differences of f with their own targets; weights
-            and other columns then have a number for each of their rows, in order.
+            Cells may be missing (NaN). A dataframe of pandas or polars, or a table of Arrow, may
+            also hold categories and dates (`column_types`). A source (`sparse_pep.data.sources`)
+            brings its own targets and weights and is read piece by piece. The rows of a Dask
+            collection stay with its workers. Observations (`sparse_pep.observations`) are values,
+            slopes, averages or differences of f with their own targets; weights and other columns
+            then have a number for each of their rows, in order.
         y : array (N,), or (N, K) for K outputs in Gaussian noise
             The targets; None with a source.
         sample_weight : array (N,), optional
@@ -152,24 +221,30 @@ class PowerEPEstimator(Arguments):
         Warns
         -----
         ConvergenceWarning
-            If training or inference did not converge, or was ended by Ctrl-C (KeyboardInterrupt): the model is then
-            the best so far, and `diagnostics_["interrupted"]` is True. Before there is one, and if it comes again,
-            the interrupt is passed on, and the estimator is what it was before.
+            If training or inference did not converge, or was ended by Ctrl-C (KeyboardInterrupt):
+            the model is then the best so far, and `diagnostics_["interrupted"]` is True. Before
+            there is one, and if it comes again, the interrupt is passed on, and the estimator is
+            what it was before.
         """
         return self._fit(X, y, sample_weight, known_variance)
 
     def partial_fit(
-        self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None,
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
     ) -> Self:
-        """Update the fitted model with new data, without the earlier ones, and return this estimator.
+        """Update the fitted model with new data, without the earlier ones, and return this
+        estimator.
 
-        What was learned from the earlier data enters as observations of the earlier inducing variables. With Gaussian noise and
-        `training=None` the result equals that of one fit to all data, up to rounding. With training, `n_inducing` inducing points
-        (as many as there are, if it is "auto") are first chosen among the old ones and the new inputs; then everything that is
-        not `fixed` is trained further. The scales of X and y remain those of the first fit. With other likelihoods, the sites of
-        earlier data are not revised, so the result depends on the order of the data; batches should be random samples of all
-        data.
+        What was learned from the earlier data enters as observations of the earlier inducing
+        variables. With Gaussian noise and `training=None` the result equals that of one fit to all
+        data, up to rounding. With training, `n_inducing` inducing points (as many as there are, if
+        it is "auto") are first chosen among the old ones and the new inputs; then everything that
+        is not `fixed` is trained further. The scales of X and y remain those of the first fit. With
+        other likelihoods, the sites of earlier data are not revised, so the result depends on the
+        order of the data; batches should be random samples of all data.
 
         Parameters and errors are those of `fit`. With `blocks` the new rows form blocks of
         their own: labels are those of the new rows, `set_params(blocks=labels)`.
@@ -181,29 +256,39 @@ class PowerEPEstimator(Arguments):
         return self._fit(X, y, sample_weight, known_variance, first=not hasattr(self, "_model"))
 
     def _fit(self, X, y, sample_weight, known_variance=None, first=True) -> Self:
-        """`fit`, or with `first=False` `partial_fit`: check, encode, start, train, conclude. Then the
-        summary of the earlier data stands in for them.
+        """`fit`, or with `first=False` `partial_fit`: check, encode, start, train, conclude. Then
+        the summary of the earlier data stands in for them.
         """
         with all_or_nothing(self):
             check_arguments(self)
             limit = TimeLimit(getattr(self._trainer, "max_time", None))
             seed = seeded(self.random_state).randint(2**31)
-            rng, of_blocks = np.random.default_rng(seed), np.random.default_rng((seed, 1))  # the first is the same without blocks
+            # the first is the same without blocks
+            rng, of_blocks = np.random.default_rng(seed), np.random.default_rng((seed, 1))
             X = [X] if isinstance(X, Observation) else X
             if not first and self._model.kernel.of_functionals and not isinstance(X, list):
                 if self._source_of(X) is not None:
-                    raise ValueError("`partial_fit` of a model of observations needs a table in memory, or a list of observations; got a source.")
+                    raise ValueError(
+                        "`partial_fit` of a model of observations needs a table in "
+                        "memory, or a list of observations; got a source."
+                    )
                 X, y = [Value(self._numbers(X), y)], None
             data = self._rows_of(X, y, sample_weight, known_variance, rng, of_blocks, first)
             found, n_before, n_new = {}, 0, None
             if first:
                 encoding = self._encoding_of(data)
                 if np.any(data.few.known_variance) and not encoding.likelihood.sites_known:
-                    raise ValueError("`known_variance` is added to Gaussian noise, and this likelihood has none: leave it out.")
+                    raise ValueError(
+                        "`known_variance` is added to Gaussian noise, and this likelihood "
+                        "has none: leave it out."
+                    )
                 self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
                 self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
                 if encoding.x_mean is None:
-                    self.x_mean_, self.x_scale_ = np.zeros(data.few.X.shape[1]), np.ones(data.few.X.shape[1])
+                    self.x_mean_, self.x_scale_ = (
+                        np.zeros(data.few.X.shape[1]),
+                        np.ones(data.few.X.shape[1]),
+                    )
                 data = data.encoded(encoding)
                 start = starting_model(data, self, encoding.likelihood, rng)
                 start = start if data.parts is None else observing(start, data)
@@ -225,55 +310,92 @@ class PowerEPEstimator(Arguments):
                 limit.interrupt("n_evaluations" in outcome.entries)
                 self._conclude(*final)
             signs = self.diagnostics_.get("wrong_slopes", (0,))[-1]  # which are no samples
-            self.n_samples_seen_: int = n_before + (self.diagnostics_["n_samples"] - signs if first else n_new)
+            self.n_samples_seen_: int = n_before + (
+                self.diagnostics_["n_samples"] - signs if first else n_new
+            )
             self.diagnostics_ |= found | {"interrupted": limit.interrupted}
-            ranges = [self.x_mean_ + self.x_scale_ * np.stack(data.moments[0][-2:]), *([] if first else [self.x_range_])]
+            ranges = [
+                self.x_mean_ + self.x_scale_ * np.stack(data.moments[0][-2:]),
+                *([] if first else [self.x_range_]),
+            ]
             self.x_range_ = np.stack([np.min(ranges, axis=0)[0], np.max(ranges, axis=0)[1]])
-            reason, remedy = outcome.entries["message"], f"raise `{outcome.entries.get('limit')}` or `tol`"
+            reason, remedy = (
+                outcome.entries["message"],
+                f"raise `{outcome.entries.get('limit')}` or `tol`",
+            )
             if limit.interrupted:
-                reason = reason if str(limit) in reason else f"{limit}; the best result before: {reason}"
-                remedy, self.converged_, self.diagnostics_["message"] = "the model is the best so far", False, reason
+                reason = (
+                    reason if str(limit) in reason else f"{limit}; the best result before: {reason}"
+                )
+                remedy, self.converged_, self.diagnostics_["message"] = (
+                    "the model is the best so far",
+                    False,
+                    reason,
+                )
             if limit.interrupted or not outcome.converged:
-                warn_caller(f"training stopped before it converged ({reason}); {remedy} (see the page “Training that stops early”).", ConvergenceWarning)
+                warn_caller(
+                    f"training stopped before it converged ({reason}); {remedy} (see the "
+                    "page “Training that stops early”).",
+                    ConvergenceWarning,
+                )
         return self
 
     def _start_again(self, data: Data) -> tuple[Model, Data]:
-        """The model from which `partial_fit` starts, and the data with the memory of earlier ones."""
-        start, kinds = with_priors(self._model, self, data.places), [type(part) for part in data.parts or ()]
+        """The model from which `partial_fit` starts, and the data with the memory of earlier
+        ones.
+        """
+        start, kinds = (
+            with_priors(self._model, self, data.places),
+            [type(part) for part in data.parts or ()],
+        )
         if kinds != [type(start.likelihood.part(k)) for k in range(len(kinds))]:
-            raise ValueError("`partial_fit` needs observations of the kinds that `fit` had, in the same order.")
+            raise ValueError(
+                "`partial_fit` needs observations of the kinds that `fit` had, in the same order."
+            )
         check_fixed(start, self.fixed)
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
         moving &= self.training is not None
-        memory = replace(remember(self._posteriors, self.log_marginal_likelihood_value_, self.features_), kept=not moving)
+        memory = replace(
+            remember(self._posteriors, self.log_marginal_likelihood_value_, self.features_),
+            kept=not moving,
+        )
         if moving and isinstance(start.features, InducingPoints):
             points = np.vstack([start.features.Z, data.places])
             asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
             size = max(len(start.features), asked)
             chosen = greedy_points(start.kernel, points, min(size, len(points)))
             start = replace(start, features=InducingPoints(chosen))
-        return start, replace(data, memory=memory, power=np.asarray(self.power_) if data.power is None else data.power)
+        return start, replace(
+            data, memory=memory, power=np.asarray(self.power_) if data.power is None else data.power
+        )
 
     def _rows_of(self, X, y, sample_weight, known_variance, rng, of_blocks, first) -> Data:
-        """The data of a fit, checked and in the user's units: of arrays those with a positive weight.
-        Data after the first fit are checked against those of the first.
+        """The data of a fit, checked and in the user's units: of arrays those with a positive
+        weight. Data after the first fit are checked against those of the first.
         """
         if isinstance(X, list) and any(isinstance(one, Observation) for one in X):
             data = self._values_of(X, y, rng, first)
             return self._observed(data, X, sample_weight, known_variance, rng, of_blocks, first)
         kinds = {} if self.column_types == "from_dtype" else self.column_types
         types = kinds if first else self.columns_
-        source = source_of(X, y, sample_weight, known_variance, isinstance(self, ClassifierMixin), types)
+        source = source_of(
+            X, y, sample_weight, known_variance, isinstance(self, ClassifierMixin), types
+        )
         if source is not None:
             if source is X and kinds:
-                raise ValueError("`column_types` belongs to the source: give it where the source is made.")
+                raise ValueError(
+                    "`column_types` belongs to the source: give it where the source is made."
+                )
             data = self._of_source(source, rng, first, warn=source is not X)
         else:
             in_frame = not isinstance(X, np.ndarray) and is_table(X)
             if first:
                 self.columns_: Columns | None = None
                 if kinds and not in_frame:
-                    raise ValueError(f"`column_types` {shown(kinds)} needs a dataframe: an array holds numbers only; leave it out.")
+                    raise ValueError(
+                        f"`column_types` {shown(kinds)} needs a dataframe: an array holds "
+                        "numbers only; leave it out."
+                    )
                 if in_frame or pd.isna(require_real(X, "X", 1)).any():
                     try:
                         table = X if in_frame else as_floats(X, "X")
@@ -298,56 +420,109 @@ class PowerEPEstimator(Arguments):
             data = rows_of_arrays(self, X, y, sample_weight, known_variance, rng, of_blocks)
         in_blocks = data.few.blocks is not None
         if self.local not in (None, "auto") and in_blocks != (self.local == "blocks"):
-            words = "with `blocks`, whose rows share a site: leave them out" if in_blocks else "without `blocks`: give them"
-            raise ValueError(f"`local` cannot be {shown(self.local)} {words}, or set `local` to 'auto'.")
+            words = (
+                "with `blocks`, whose rows share a site: leave them out"
+                if in_blocks
+                else "without `blocks`: give them"
+            )
+            raise ValueError(
+                f"`local` cannot be {shown(self.local)} {words}, or set `local` to 'auto'."
+            )
         if not first and data.few.y.shape[1:] != self._outputs:
             n_rows, outputs = data.rows.n_data, data.few.y.shape[1:]
-            raise ValueError(f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of `fit`; got {(n_rows, *outputs)}.")
+            raise ValueError(
+                f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of "
+                f"`fit`; got {(n_rows, *outputs)}."
+            )
         if self.monotone and first:
             rows = data.few if isinstance(data.rows, Source) else data.rows
-            columns = [np.broadcast_to(column, rows.n_data) for column in (rows.weight, rows.known_variance)]
+            columns = [
+                np.broadcast_to(column, rows.n_data)
+                for column in (rows.weight, rows.known_variance)
+            ]
             return self._observed(data, [Value(rows.X, rows.y)], *columns, rng, of_blocks, first)
         return data
 
-    def _observed(self, data, observations, sample_weight, known_variance, rng, of_blocks, first) -> Data:
-        """The data of a fit to observations, of which `data` are the values, with the signs that `monotone` asks for."""
+    def _observed(
+        self, data, observations, sample_weight, known_variance, rng, of_blocks, first
+    ) -> Data:
+        """The data of a fit to observations, of which `data` are the values, with the signs that
+        `monotone` asks for.
+        """
         columns = sample_weight, known_variance
         if self.monotone and first:
-            names = getattr(self, "feature_names_in_", ()) if self.columns_ is None else self.columns_.names
-            observations, *columns = with_signs(self, data, observations, *columns, list(names), rng)
-        return replace(data, finish=partial(functionals, self, observations, *columns, rng, of_blocks))
+            names = (
+                getattr(self, "feature_names_in_", ())
+                if self.columns_ is None
+                else self.columns_.names
+            )
+            observations, *columns = with_signs(
+                self, data, observations, *columns, list(names), rng
+            )
+        return replace(
+            data, finish=partial(functionals, self, observations, *columns, rng, of_blocks)
+        )
 
-    def _values_of(self, observations: Sequence[Observation], y: ArrayLike | None, rng: np.random.Generator, first: bool) -> Data:
-        """The inputs and targets among observations from which scales, classes and starting values are taken, in the user's
-        units: those that have the likelihood of the estimator, or else all.
+    def _values_of(
+        self,
+        observations: Sequence[Observation],
+        y: ArrayLike | None,
+        rng: np.random.Generator,
+        first: bool,
+    ) -> Data:
+        """The inputs and targets among observations from which scales, classes and starting values
+        are taken, in the user's units: those that have the likelihood of the estimator, or else
+        all.
         """
         if y is not None or any(getattr(one, "y", None) is None for one in observations):
-            raise ValueError("`X` must be a list of observations with targets of their own, and `y` must be None.")
+            raise ValueError(
+                "`X` must be a list of observations with targets of their own, and `y` "
+                "must be None."
+            )
         widths = [one.X.shape[1] for one in observations]
         if not first and (widths[0] != len(self.x_mean_) or not self._model.kernel.of_functionals):
-            raise ValueError(f"observations in `partial_fit` need {len(self.x_mean_)} columns and a model that was fitted to observations.")
+            raise ValueError(
+                f"observations in `partial_fit` need {len(self.x_mean_)} columns and a "
+                "model that was fitted to observations."
+            )
         if len(set(widths)) > 1:
             raise ValueError(f"`X` must have as many columns in each observation; got {widths}.")
         if first:
             self.columns_, self.n_features_in_ = None, widths[0]
             vars(self).pop("feature_names_in_", None)
-        own = [one for one in observations if one.likelihood is None and one.level] or list(observations)
-        rows = Rows(np.concatenate([one.X for one in own]), self._checked_targets(np.concatenate([vars(one)["y"] for one in own])))
-        few = rows.at(chosen_rows(rows.n_data, SAMPLE_ROWS, rng)) if rows.n_data > SAMPLE_ROWS else rows
+        own = [one for one in observations if one.likelihood is None and one.level] or list(
+            observations
+        )
+        rows = Rows(
+            np.concatenate([one.X for one in own]),
+            self._checked_targets(np.concatenate([vars(one)["y"] for one in own])),
+        )
+        few = (
+            rows.at(chosen_rows(rows.n_data, SAMPLE_ROWS, rng))
+            if rows.n_data > SAMPLE_ROWS
+            else rows
+        )
         few = distinct_rows(few)[0]
         return Data(rows, few, few)
 
     def take_columns(self, columns: Columns | None, warn: bool = False) -> None:
-        """Keep how the columns of a table become those of X, and with `warn` name those left out that the user did not name."""
+        """Keep how the columns of a table become those of X, and with `warn` name those left out
+        that the user did not name.
+        """
         self.columns_ = columns
         if columns is None:
             return
         names = [column.name for column in columns.columns]
         self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
-        dropped = [f"{c.name!r} ({c.done})" for c in columns.columns if c.kind == "left out" and c.done != ASKED]
+        dropped = [
+            f"{c.name!r} ({c.done})"
+            for c in columns.columns
+            if c.kind == "left out" and c.done != ASKED
+        ]
         if dropped and warn:
             warn_caller(
-                f"columns of `X` are left out: {', '.join(dropped)}. To keep one, or to leave it out without this "
+                f"columns of `X` are left out: {', '.join(dropped)}. To keep one, or to "
+                "leave it out without this "
                 "warning, name it in `column_types`.",
                 UserWarning,
             )
@@ -355,9 +530,15 @@ class PowerEPEstimator(Arguments):
     def _of_source(self, source: Source, rng: np.random.Generator, first: bool, warn: bool) -> Data:
         """The data of a source in the user's units, after a check that the arguments allow one."""
         if self.blocks is not None:
-            raise ValueError(f"`blocks` {shown(self.blocks)} belongs to the source, `ArraySource(..., blocks=labels)`.")
+            raise ValueError(
+                f"`blocks` {shown(self.blocks)} belongs to the source, `ArraySource(..., "
+                "blocks=labels)`."
+            )
         if np.ndim(self.power):
-            raise ValueError("`power` must be one number for a source; give the powers of rows to the source itself.")
+            raise ValueError(
+                "`power` must be one number for a source; give the powers of rows to the "
+                "source itself."
+            )
         if first:
             vars(self).pop("feature_names_in_", None)
             self.n_features_in_ = source.n_dims
@@ -373,18 +554,31 @@ class PowerEPEstimator(Arguments):
         few = distinct_rows(counted(few, few.weight) if np.ndim(few.weight) else few)[0]
         return Data(source, few, few, power=power)
 
-    def _conclude(self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None) -> None:
+    def _conclude(
+        self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None
+    ) -> None:
         """Set the fitted attributes from the final model, and warn if it has learned nothing."""
         model = outcome.model
-        fit = replace(model_evidence(model, start=outcome.sites, **data.asked(jitter, tight)), shards=None)  # holds V no longer
+        # holds V no longer
+        fit = replace(
+            model_evidence(model, start=outcome.sites, **data.asked(jitter, tight)), shards=None
+        )
         self._model, self._data, self._fit_ = model, data, fit
         self._jitter, self._tight, self._local_asked = jitter, tight, local
         self._posteriors = fit.posteriors
         self._blocks = data.rows.blocks if isinstance(data.rows, Rows) else None
-        self._local, entries = (None, {}) if local is None else rows_for_prediction(model, fit, data, jitter, tight, local)
+        self._local, entries = (
+            (None, {})
+            if local is None
+            else rows_for_prediction(model, fit, data, jitter, tight, local)
+        )
         self.features_, self.mean_, self.priors_ = model.features, model.mean, model.priors
-        self.kernel_, self.likelihood_ = of_values(model) if model.kernel.of_functionals else (model.kernel, model.likelihood)
-        self.power_: float | np.ndarray | None = float(data.power) if data.power.ndim == 0 else data.power
+        self.kernel_, self.likelihood_ = (
+            of_values(model) if model.kernel.of_functionals else (model.kernel, model.likelihood)
+        )
+        self.power_: float | np.ndarray | None = (
+            float(data.power) if data.power.ndim == 0 else data.power
+        )
         self.log_marginal_likelihood_value_: float = fit.log_evidence
         self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
         self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
@@ -396,7 +590,8 @@ class PowerEPEstimator(Arguments):
         if fit.site_precision is not None:
             shift = one_or_all(fit.site_shift)
             self.site_precision_: np.ndarray = one_or_all(fit.site_precision)
-            self.site_shift_: np.ndarray = shift.T if fit.posteriors[0].b.ndim > 1 else shift  # (N, K)
+            # (N, K)
+            self.site_shift_: np.ndarray = shift.T if fit.posteriors[0].b.ndim > 1 else shift
 
     def parameters(self) -> dict[str, np.ndarray]:
         """The trained parameters by name, unconstrained: positive ones as their logarithms, and
@@ -410,8 +605,9 @@ class PowerEPEstimator(Arguments):
     ) -> float | tuple[float, np.ndarray]:
         """log Z_PEP of the training data in nats, and with `eval_gradient` also its gradient (P,).
 
-        `theta` (P,) holds all values of `parameters()`, one after the other; by default these are the fitted ones. The cost is
-        2NM² flops, or 7NM² with the gradient. Where sites have to be found by iteration, each sweep costs as much again.
+        `theta` (P,) holds all values of `parameters()`, one after the other; by default these are
+        the fitted ones. The cost is 2NM² flops, or 7NM² with the gradient. Where sites have to be
+        found by iteration, each sweep costs as much again.
         """
         data, model = self._training_data("`log_marginal_likelihood`"), self._model
         if theta is not None:
@@ -419,7 +615,9 @@ class PowerEPEstimator(Arguments):
             size = np.size(to_vector(like))
             if theta.shape != (size,) or not np.all(np.isfinite(theta)):
                 words = f"{size} finite numbers, the parameters {', '.join(like)}"
-                raise ValueError(f"`theta` must be {words}; got {shown(theta)} of shape {theta.shape}.")
+                raise ValueError(
+                    f"`theta` must be {words}; got {shown(theta)} of shape {theta.shape}."
+                )
             try:
                 model = model.with_parameters(from_vector(theta, like))
             except ValueError as error:
@@ -433,7 +631,8 @@ class PowerEPEstimator(Arguments):
         return model_evidence(model, start=self._fit_.start, **asked).log_evidence
 
     def log_marginal_likelihood_gradient(self) -> dict[str, np.ndarray]:
-        """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the same keys.
+        """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the
+        same keys.
         """
         _, gradient = self.log_marginal_likelihood(eval_gradient=True)
         return from_vector(gradient, self.parameters())
@@ -444,14 +643,16 @@ class PowerEPEstimator(Arguments):
         return diagnostics.summary_rows(self, self._bounds())
 
     def summary(self) -> str:
-        """A text of a few lines, in notebooks a table: what was fitted, how training ended, whether there are enough inducing
-        variables, and what to do about any problem. The cost is that of `log_marginal_likelihood_bounds`, where the bounds exist,
-        and with Gaussian noise and data in memory that of some evidences of twice as many points for at most 4000 rows.
+        """A text of a few lines, in notebooks a table: what was fitted, how training ended, whether
+        there are enough inducing variables, and what to do about any problem. The cost is that of
+        `log_marginal_likelihood_bounds`, where the bounds exist, and with Gaussian noise and data
+        in memory that of some evidences of twice as many points for at most 4000 rows.
         """
         return diagnostics.summary_text(self.summary_rows())
 
     def save(self, path: str | Path, extra: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no incomplete file is left behind.
+        """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no
+        incomplete file is left behind.
 
         `extra` may hold arrays and values that JSON can represent; `load` returns it as
         `extra_`. Neither the training data nor the history of the parameters is saved.
@@ -464,18 +665,23 @@ class PowerEPEstimator(Arguments):
         return None
 
     def _training_data(self, what: str) -> Data:
-        """The training data. ValueError, which names `what` needs them, if they are not available."""
+        """The training data. ValueError, which names `what` needs them, if they are not
+        available.
+        """
         check_is_fitted(self)
         data = getattr(self, "_data", None)
         if data is None:
             raise ValueError(
-                f"{what} needs the training data, which are not saved with a model and are missing after loading it: call `fit` with them first."
+                f"{what} needs the training data, which are not saved with a model and "
+                "are missing after loading it: call `fit` with them first."
             )
         return data
 
     @property
     def _encoding(self) -> Encoding:
-        """The map from the user's data to the standardised inputs and encoded targets of the model."""
+        """The map from the user's data to the standardised inputs and encoded targets of the
+        model.
+        """
         scaling = {}
         if np.any(self.x_mean_) or np.any(self.x_scale_ != 1.0):
             scaling = {"x_mean": self.x_mean_, "x_scale": self.x_scale_}
@@ -498,22 +704,26 @@ class PowerEPEstimator(Arguments):
         return self._posteriors[0].b.shape[1:]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for a copy or a pickle: everything but a source, whose data are stored elsewhere.
+        """The state for a copy or a pickle: everything but a source, whose data are stored
+        elsewhere.
         """
         state, data = super().__getstate__(), getattr(self, "_data", None)
         away = data is not None and isinstance(data.rows, Source)
         return {k: v for k, v in state.items() if not (away and k == "_data")}
 
-    def predict_f(self, X: ArrayLike, blocks: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C latent functions or outputs. Their
-        units are those of f and f²; where f is the mean of y, those are the units of y. (Of a mean and a log noise variance, only
-        the first has the units of y.) Cost 2SM² flops for each latent function.
+    def predict_f(
+        self, X: ArrayLike, blocks: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C latent
+        functions or outputs. Their units are those of f and f²; where f is the mean of y, those are
+        the units of y. (Of a mean and a log noise variance, only the first has the units of y.)
+        Cost 2SM² flops for each latent function.
 
         `blocks` (S,) are the labels of the blocks that the rows belong to, if the model
         predicts from its blocks (`local`); by default each row belongs to the nearest.
 
-        An observation of `sparse_pep.observations` without targets asks for another functional of f than its values, such as
-        `Slope(X, dim=0)`. Its units are those of its targets.
+        An observation of `sparse_pep.observations` without targets asks for another functional of f
+        than its values, such as `Slope(X, dim=0)`. Its units are those of its targets.
         """
         if isinstance(X, Observation):
             mean, var = self._functional(X)
@@ -522,25 +732,33 @@ class PowerEPEstimator(Arguments):
         return self._level(mean.T), self._spread(var.T)
 
     def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or labels that `fit` was given.
+        """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or
+        labels that `fit` was given.
         """
         return self._log_density(X, y)
 
     def relevance(
-        self, X: ArrayLike, y: ArrayLike, groups: Mapping[str, Sequence[int]] | None = None, n_repeats: int = 5,
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        groups: Mapping[str, Sequence[int]] | None = None,
+        n_repeats: int = 5,
         random_state: int | np.random.RandomState | None = 0,
     ) -> Relevance:
-        """How much the model depends on each column of X (N, D), or on each of the `groups` of columns: by the lengthscales, and
-        by the loss of log density of y (N,) when the column is shuffled `n_repeats` times. Rows that the model has not seen are
-        best. A group has a name and numbers of encoded columns; by default each column that `fit` was given is one. `summary()`
-        then shows the result.
+        """How much the model depends on each column of X (N, D), or on each of the `groups` of
+        columns: by the lengthscales, and by the loss of log density of y (N,) when the column is
+        shuffled `n_repeats` times. Rows that the model has not seen are best. A group has a name
+        and numbers of encoded columns; by default each column that `fit` was given is one.
+        `summary()` then shows the result.
         """
         check_is_fitted(self)
         found = relevance(self, X, y, groups, n_repeats, random_state)
         self.diagnostics_["relevance"] = str(found)
         return found
 
-    def sample_f(self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0) -> np.ndarray:
+    def sample_f(
+        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> np.ndarray:
         """Joint draws (S, n_samples) of the latent function at X (S, D), or (S, C, n_samples)
         for C latent functions or outputs, in the units of `predict_f`. Cost O(S³).
         """
@@ -552,8 +770,12 @@ class PowerEPEstimator(Arguments):
         scaled = self._level(np.moveaxis(draws, 0, -1))  # (S, n, C)
         return np.moveaxis(scaled, -1, 1)
 
-    def sample_y(self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0) -> np.ndarray:
-        """Draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, each of one draw of f. Cost O(S³)."""
+    def sample_y(
+        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
+    ) -> np.ndarray:
+        """Draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, each of one
+        draw of f. Cost O(S³).
+        """
         X = self._test_inputs(X, "`sample_y`")
         n_samples, random = require_whole(n_samples, "n_samples"), seeded(random_state)
         f = np.swapaxes(self._draws(X, n_samples, random), -1, -2)
@@ -562,7 +784,10 @@ class PowerEPEstimator(Arguments):
         return y if y.ndim == 2 else np.moveaxis(y, -1, 1)
 
     def sample_functions(
-        self, n: int = 1, random_state: int | np.random.RandomState | None = 0, n_features: int = 1000
+        self,
+        n: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        n_features: int = 1000,
     ) -> SampledFunctions:
         """`n` joint draws of the latent function that can be evaluated anywhere, with their
         gradients, at a cost that is linear in the number of inputs.
@@ -582,14 +807,19 @@ class PowerEPEstimator(Arguments):
         n, n_features = require_whole(n, "n"), require_whole(n_features, "n_features")
         if self._local is not None:
             raise ValueError(
-                "`sample_functions` draws from the posterior of the inducing variables, but this model predicts from nearby rows (`local`): fit with local=None, or use `sample_f`."
+                "`sample_functions` draws from the posterior of the inducing variables, "
+                "but this model predicts from nearby rows (`local`): fit with local=None, "
+                "or use `sample_f`."
             )
         rng = np.random.default_rng(seeded(random_state).randint(2**31))
         scales = (self.x_mean_, self.x_scale_), (self.y_mean_, self.y_scale_)
-        return sampled_functions(replace(self._model, kernel=self.kernel_), self._posteriors, n, n_features, rng, *scales)
+        return sampled_functions(
+            replace(self._model, kernel=self.kernel_), self._posteriors, n, n_features, rng, *scales
+        )
 
     def _draws(self, X: np.ndarray, n_samples: int, random: np.random.RandomState):
-        """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the model's units.
+        """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the
+        model's units.
         """
         self._warn_beyond(rows_beyond(X, self._limits))
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
@@ -598,17 +828,29 @@ class PowerEPEstimator(Arguments):
         pairs = zip(means, covs)
         return one_or_all([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
 
-    def _latent(self, X: ArrayLike, blocks: ArrayLike | None = None, only_mean: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of f at X, each (S,) or (C, S), in the model's units; with `only_mean` the variance may be 0."""
+    def _latent(
+        self, X: ArrayLike, blocks: ArrayLike | None = None, only_mean: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance of f at X, each (S,) or (C, S), in the model's units; with
+        `only_mean` the variance may be 0.
+        """
         if not hasattr(self, "_model"):
             check_is_fitted(self)
-        how = self._model, self._posteriors, self._local, self._limits, only_mean and self._local is None
+        how = (
+            self._model,
+            self._posteriors,
+            self._local,
+            self._limits,
+            only_mean and self._local is None,
+        )
         if isinstance(X, Observation) and isinstance(self, ClassifierMixin):
             return self._functional(X)
         source = self._source_of(X)
         if source is None:
             X = self._test_inputs(X)
-            _, beyond, mean, var = predict_piece(Rows(X), *how, None if blocks is None else self._blocks_of(blocks, len(X)))
+            _, beyond, mean, var = predict_piece(
+                Rows(X), *how, None if blocks is None else self._blocks_of(blocks, len(X))
+            )
             self._warn_beyond(beyond)
             return mean, var
         if blocks is not None:
@@ -618,14 +860,26 @@ class PowerEPEstimator(Arguments):
         return tuple(np.concatenate(part, axis=-1) for part in parts)
 
     def _functional(self, X: Observation) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of a functional of f, in the shapes of `_latent` and in the model's units."""
+        """Mean and variance of a functional of f, in the shapes of `_latent` and in the model's
+        units.
+        """
         check_is_fitted(self)
         D, model = len(self.x_mean_), self._model
-        if X.X.shape[1] != D or X.code == SIGN or model.mean.parameters() or self._local is not None:
+        if (
+            X.X.shape[1] != D
+            or X.code == SIGN
+            or model.mean.parameters()
+            or self._local is not None
+        ):
             raise ValueError(
-                f"`X` of {type(X).__name__} must have {D} columns, and be no SlopeSign, whose slopes `Slope` asks for; the model needs mean=None and local=None."
+                f"`X` of {type(X).__name__} must have {D} columns, and be no SlopeSign, "
+                "whose slopes `Slope` asks for; the model needs mean=None and local=None."
             )
-        model = model if model.kernel.of_functionals else replace(model, kernel=Observed(model.kernel, D))
+        model = (
+            model
+            if model.kernel.of_functionals
+            else replace(model, kernel=Observed(model.kernel, D))
+        )
         return local_predict(model, self._posteriors, self._encoding.inputs(X.rows()))
 
     def _warn_beyond(self, *found: np.ndarray | None) -> None:
@@ -635,8 +889,12 @@ class PowerEPEstimator(Arguments):
 
     @property
     def _limits(self) -> np.ndarray:
-        """The ends of the range of the training inputs and how far the kernel reaches, (3, D), in the model's units."""
-        return np.vstack([self._encoding.inputs(self.x_range_), reach(self.kernel_, self.x_range_.shape[1])])
+        """The ends of the range of the training inputs and how far the kernel reaches, (3, D),
+        in the model's units.
+        """
+        return np.vstack(
+            [self._encoding.inputs(self.x_range_), reach(self.kernel_, self.x_range_.shape[1])]
+        )
 
     def _likelihood_at(self, X: ArrayLike) -> Likelihood:
         """The likelihood of the rows of X, whose noise may depend on codes in X."""
@@ -645,21 +903,29 @@ class PowerEPEstimator(Arguments):
         source = self._source_of(X)
         if source is None:
             return self.likelihood_.at(self._test_inputs(X))
-        return GaussianByRow(np.concatenate(list(self._encoded(source).each(noise_piece, self.likelihood_))))
+        return GaussianByRow(
+            np.concatenate(list(self._encoded(source).each(noise_piece, self.likelihood_)))
+        )
 
     def _source_of(self, *data: object, labels: bool = False) -> Source | None:
-        """The source for data that are not those of the first fit, or None if they are in memory."""
+        """The source for data that are not those of the first fit, or None if they are in
+        memory.
+        """
         return source_of(*data, labels=labels, column_types=getattr(self, "columns_", None))
 
     def _blocks_of(self, blocks: ArrayLike, n_rows: int) -> np.ndarray:
         """The numbers of blocks (S,) with these labels."""
         if self._local is None or self._local.blocks is None:
             raise ValueError(
-                "`blocks` needs a model that predicts from its blocks: fit it with `blocks` and `local='blocks'`, or leave `blocks` out."
+                "`blocks` needs a model that predicts from its blocks: fit it with "
+                "`blocks` and `local='blocks'`, or leave `blocks` out."
             )
         labels = np.asarray(blocks)
         if labels.shape != (n_rows,):
-            raise ValueError(f"`blocks` must have a label for each of {n_rows} rows of `X`; got shape {labels.shape}.")
+            raise ValueError(
+                f"`blocks` must have a label for each of {n_rows} rows of `X`; got shape "
+                f"{labels.shape}."
+            )
         known = {label: number for number, label in enumerate(self._local.labels.tolist())}
         numbers = np.array([known.get(label, -1) for label in labels.tolist()])
         if np.any(numbers < 0):
@@ -671,17 +937,29 @@ class PowerEPEstimator(Arguments):
         """The source with its inputs encoded for the model, after a check of its columns."""
         check_is_fitted(self)
         self._require_columns(source)
-        return EncodedSource(source, Encoding(x_mean=self._encoding.x_mean, x_scale=self._encoding.x_scale))
+        return EncodedSource(
+            source, Encoding(x_mean=self._encoding.x_mean, x_scale=self._encoding.x_scale)
+        )
 
     def _require_columns(self, source: Source) -> None:
-        """Raise a ValueError unless a source has the same columns as in the fit, in the same order."""
+        """Raise a ValueError unless a source has the same columns as in the fit, in the same
+        order.
+        """
         if source.n_dims != len(self.x_mean_):
-            raise ValueError(f"the source has {source.n_dims} columns; the model was fitted to {len(self.x_mean_)}.")
+            raise ValueError(
+                f"the source has {source.n_dims} columns; the model was fitted to "
+                f"{len(self.x_mean_)}."
+            )
         names = getattr(source, "feature_names", None)
-        own = getattr(self, "feature_names_in_", None) if self.columns_ is None else self.columns_.names
+        own = (
+            getattr(self, "feature_names_in_", None)
+            if self.columns_ is None
+            else self.columns_.names
+        )
         if names is not None and own is not None and list(names) != list(own):
             raise ValueError(
-                f"the source has the columns {shown(list(names))}; the model was fitted to {shown(list(own))}, in this order. "
+                f"the source has the columns {shown(list(names))}; the model was fitted "
+                f"to {shown(list(own))}, in this order. "
                 "Name them in this order with `columns=` where the source is made."
             )
 
@@ -690,14 +968,22 @@ class PowerEPEstimator(Arguments):
         if not hasattr(self, "_model"):
             check_is_fitted(self)
         plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
-        if plain and X.shape[1] == self.n_features_in_ and self.columns_ is None and not hasattr(self, "feature_names_in_"):
+        if (
+            plain
+            and X.shape[1] == self.n_features_in_
+            and self.columns_ is None
+            and not hasattr(self, "feature_names_in_")
+        ):
             require_finite(X, "X")  # all other checks take longer than the prediction of a few rows
             return self._encoding.inputs(X)
         if isinstance(X, Observation):
-            raise ValueError(f"`X` must be a table here; got {type(X).__name__}, which `predict_f` takes.")
+            raise ValueError(
+                f"`X` must be a table here; got {type(X).__name__}, which `predict_f` takes."
+            )
         if self._source_of(X) is not None:
             raise ValueError(
-                f"{what} needs `X` as an array in memory, since it uses the covariance between all rows; got a source. "
+                f"{what} needs `X` as an array in memory, since it uses the covariance "
+                "between all rows; got a source. "
                 "For means and standard deviations of a source use `predict` or `predict_f`."
             )
         X = self._numbers(X, warn=True)
@@ -709,19 +995,32 @@ class PowerEPEstimator(Arguments):
         return self._encoding.inputs(X)
 
     def _numbers(self, X: ArrayLike, warn: bool = False) -> ArrayLike:
-        """The columns of numbers for a dataframe, or for an array, if the model was fitted to a mixed one or to an array with
-        gaps; with `warn`, a warning says what of it training did not see. Everything else is returned as it is.
+        """The columns of numbers for a dataframe, or for an array, if the model was fitted to a
+        mixed one or to an array with gaps; with `warn`, a warning says what of it training did not
+        see. Everything else is returned as it is.
         """
         columns = getattr(self, "columns_", None)
         if columns is None:  # scikit-learn refuses names of which some are texts
-            return frame_of(X) if is_table(X) and len({isinstance(name, str) for name in X.columns}) > 1 else X
+            return (
+                frame_of(X)
+                if is_table(X) and len({isinstance(name, str) for name in X.columns}) > 1
+                else X
+            )
         if not is_table(X):
             X, in_frame = require_real(X, "X", 1), hasattr(self, "feature_names_in_")
             if in_frame or X.shape[1] != self.n_features_in_:
                 if X.shape[1] == len(columns.names):
                     return X
-                words = f"a dataframe: give one with the columns {shown(columns.used)}" if in_frame else f"{self.n_features_in_} features: give these"
-                raise ValueError(f"`X` has {X.shape[1]} features, but the model was fitted to {words}, or the {len(columns.names)} columns of numbers of `columns_.transform`.")
+                words = (
+                    f"a dataframe: give one with the columns {shown(columns.used)}"
+                    if in_frame
+                    else f"{self.n_features_in_} features: give these"
+                )
+                raise ValueError(
+                    f"`X` has {X.shape[1]} features, but the model was fitted to {words}, "
+                    f"or the {len(columns.names)} columns of numbers of "
+                    "`columns_.transform`."
+                )
             X = frame_of(as_floats(X, "X"))
         try:
             numbers = columns.transform(X)
@@ -733,16 +1032,22 @@ class PowerEPEstimator(Arguments):
         return numbers
 
     def _spread(self, var: np.ndarray) -> np.ndarray:
-        """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K) for K outputs."""
+        """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K)
+        for K outputs.
+        """
         var = var[:, None] * np.ones(self._outputs) if self._outputs else var
         return np.square(self._units[1]) * var
 
     def _level(self, f: np.ndarray) -> np.ndarray:
-        """Values of f in the model's units, with functions or outputs along the last axis, in the units of `predict_f`."""
+        """Values of f in the model's units, with functions or outputs along the last axis, in
+        the units of `predict_f`.
+        """
         mean, scale = self._units
         return mean + scale * f
 
-    def _log_density(self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None) -> np.ndarray:
+    def _log_density(
+        self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
+    ) -> np.ndarray:
         """`predict_log_density`, with noise of known variance (S,) added if it is given."""
         mean, var = self._latent(X)
         y, shape = np.asarray(y), mean.shape[-1:] + self._outputs
@@ -758,7 +1063,8 @@ class PowerEPEstimator(Arguments):
         return density - self._log_scale()
 
     def _log_scale(self) -> float:
-        """The log Jacobian of the scaling, in nats: how much lower the log density is of y than of the scaled y.
+        """The log Jacobian of the scaling, in nats: how much lower the log density is of y than
+        of the scaled y.
         """
         return float(np.sum(np.log(self.y_scale_) * np.ones(self._outputs)))
 
@@ -775,22 +1081,26 @@ class PowerEPEstimator(Arguments):
     def leave_one_out(self) -> np.ndarray:
         """log p(yₙ | all other training data) (N,) in nats, of each training row.
 
-        It is computed from the cavity that leaves out the whole site of the row, without a
-        second fit: kernel, likelihood and inducing points remain those of all data. With
-        `blocks`, the other rows of the block stay in. Predictions are global, also with `local`. The
-        value is NaN where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not available.
+        It is computed from the cavity that leaves out the whole site of the row, without a second
+        fit: kernel, likelihood and inducing points remain those of all data. With `blocks`, the
+        other rows of the block stay in. Predictions are global, also with `local`. The value is NaN
+        where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not
+        available.
         """
         asked = self._left_out("`leave_one_out`")
         density = model_leave_one_out(self._model, self._fit_, **asked)
         if not self._model.kernel.of_functionals:
             return density - self._log_scale()
         groups, likelihood = asked["data"].X[:, -1].astype(int), self._model.likelihood
-        density = density - self._log_scale() * np.array([likelihood.part(k).real_targets for k in groups])
+        density = density - self._log_scale() * np.array(
+            [likelihood.part(k).real_targets for k in groups]
+        )
         return density[asked["data"].X[:, -2] != SIGN]  # which are no data
 
     def leave_one_out_f(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent function at each training input, given all other training data. Shapes and units
-        are those of `predict_f`; cost, NaN and errors those of `leave_one_out`.
+        """Mean and variance of the latent function at each training input, given all other training
+        data. Shapes and units are those of `predict_f`; cost, NaN and errors those of
+        `leave_one_out`.
         """
         asked = self._left_out("`leave_one_out_f`")
         mean, var = model_left_out(self._model, self._fit_, **asked)
@@ -798,7 +1108,9 @@ class PowerEPEstimator(Arguments):
             return self._level(mean.T), self._spread(var.T)
         code = asked["data"].X[:, -2]
         data = code != SIGN
-        return (self._level(mean.T) - self._units[0] * (code > MEAN))[data], self._spread(var.T)[data]
+        return (self._level(mean.T) - self._units[0] * (code > MEAN))[data], self._spread(var.T)[
+            data
+        ]
 
     def _left_out(self, what: str) -> dict[str, Any]:
         """The keyword arguments of `model_left_out` for the fitted model."""
@@ -818,20 +1130,25 @@ class PowerEPEstimator(Arguments):
         if isinstance(points, (list, tuple)) or np.ndim(points):
             more = inputs_2d(points, "points")
             if 0 in more.shape or more.shape[1] != Z.shape[1]:
-                raise ValueError(f"`points` must have shape (m, {Z.shape[1]}), m > 0; got {more.shape}: {more.shape[1]} features.")
+                raise ValueError(
+                    f"`points` must have shape (m, {Z.shape[1]}), m > 0; got "
+                    f"{more.shape}: {more.shape[1]} features."
+                )
             require_finite(more, "`points`")
             return self._with_points(np.vstack([Z, self._encoding.inputs(more)]))
         size = len(Z) + require_whole(points, "points", most=len(X), words=", or an array")
         all_points = greedy_points(self.kernel_, X, size, first=Z)
         if len(all_points) < size:
             warn_caller(
-                f"only {len(all_points) - len(Z)} inducing points were added; more would explain nothing further.",
+                f"only {len(all_points) - len(Z)} inducing points were added; more would "
+                "explain nothing further.",
                 UserWarning,
             )
         return self._with_points(all_points)
 
     def remove_inducing(self, points: int | ArrayLike) -> Self:
-        """Remove inducing points from the fitted model; its other parameters are unchanged. Cost O(NM²).
+        """Remove inducing points from the fitted model; its other parameters are unchanged. Cost
+        O(NM²).
 
         Parameters
         ----------
@@ -846,7 +1163,9 @@ class PowerEPEstimator(Arguments):
         rows = np.asarray(points)
         whole = rows.dtype.kind in "iu" and rows.ndim == 1
         if not whole or np.any((rows < 0) | (rows >= len(Z))):
-            raise ValueError(f"`points` must be row numbers from 0 to {len(Z) - 1}; got {shown(points)}.")
+            raise ValueError(
+                f"`points` must be row numbers from 0 to {len(Z) - 1}; got {shown(points)}."
+            )
         if len(left := np.delete(Z, rows, axis=0)) == 0:
             raise ValueError("`points` must leave at least one inducing point.")
         return self._with_points(left)
@@ -855,7 +1174,10 @@ class PowerEPEstimator(Arguments):
         """Z (M, D) of a fitted model whose features are inducing points."""
         self._training_data("changing inducing points")
         if not isinstance(self.features_, InducingPoints):
-            raise ValueError(f"only inducing points can be added or removed; the features are {type(self.features_).__name__}.")
+            raise ValueError(
+                "only inducing points can be added or removed; the features are "
+                f"{type(self.features_).__name__}."
+            )
         return self.features_.Z
 
     def _with_points(self, Z: np.ndarray) -> Self:
@@ -885,7 +1207,8 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     Attributes
     ----------
     y_mean_, y_scale_ : float or ndarray (K,)
-        The numbers that are subtracted from y and by which the result is divided; 0 and 1 if y is not scaled.
+        The numbers that are subtracted from y and by which the result is divided; 0 and 1 if y is
+        not scaled.
     {attributes}
     """
 
@@ -895,35 +1218,50 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     @overload
     def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its standard deviation
-        (S,); (S, K) for K outputs. Cost 2SM² flops, or 2SM in addition to Kuf for a mean that needs no variance.
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
+        standard deviation (S,); (S, K) for K outputs. Cost 2SM² flops, or 2SM in addition to Kuf
+        for a mean that needs no variance.
         """
         check_is_fitted(self)
         alone = self.likelihood_.mean_from_mean and not return_std
         mean, var = self._likelihood_at(X).predict(*self._latent(X, only_mean=alone))
         mean = self._encoding.back(mean.T)
-        return (mean, np.multiply.outer(np.sqrt(var), self.y_scale_ * np.ones(self._outputs))) if return_std else mean
+        return (
+            (mean, np.multiply.outer(np.sqrt(var), self.y_scale_ * np.ones(self._outputs)))
+            if return_std
+            else mean
+        )
 
     def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> np.ndarray:
-        """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the probabilities q (Q,)
-        between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S, K, Q) for K outputs. They are exact
-        to about 1e-8 and cost some hundred evaluations of a distribution function for each row, some thousand if it has little noise.
+        """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the
+        probabilities q (Q,) between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S,
+        K, Q) for K outputs. They are exact to about 1e-8 and cost some hundred evaluations of a
+        distribution function for each row, some thousand if it has little noise.
         """
         q = np.atleast_1d(as_floats(q, "q"))
         if q.ndim != 1 or not np.all((q > 0.0) & (q < 1.0)):
-            raise ValueError(f"`q` must hold probabilities between 0 and 1, such as [0.05, 0.95]; got {shown(q.tolist())}.")
+            raise ValueError(
+                "`q` must hold probabilities between 0 and 1, such as [0.05, 0.95]; got "
+                f"{shown(q.tolist())}."
+            )
         mean, var = self._latent(X)
         likelihood = self._likelihood_at(X)
-        return np.stack([self._encoding.back(likelihood.quantile(p, mean, var).T) for p in q], axis=-1)
+        return np.stack(
+            [self._encoding.back(likelihood.quantile(p, mean, var).T) for p in q], axis=-1
+        )
 
     def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at X (S, D) lies with
-        the probability `level`, and beyond each end with half of the rest. Where y is a whole number, the probability
-        is at least this.
+        """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at
+        X (S, D) lies with the probability `level`, and beyond each end with half of the rest. Where
+        y is a whole number, the probability is at least this.
         """
         if not is_number(level) or not 0.0 < level < 1.0:
-            raise ValueError(f"`level` must be a probability between 0 and 1, such as 0.9; got {shown(level)}.")
+            raise ValueError(
+                f"`level` must be a probability between 0 and 1, such as 0.9; got {shown(level)}."
+            )
         ends = self.predict_quantiles(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
         return ends[..., 0], ends[..., 1]
 
@@ -932,7 +1270,9 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         y = np.asarray(require_real(y, "y"), dtype=float)
         if y.ndim == 2 and np.any(np.isnan(y)):
             raise ValueError(
-                "Input y contains NaN: where outputs have gaps, turn X and y into rows with `sparse_pep.kernels.stack_outputs`, and use a kernel with `Coregion`."
+                "Input y contains NaN: where outputs have gaps, turn X and y into rows "
+                "with `sparse_pep.kernels.stack_outputs`, and use a kernel with "
+                "`Coregion`."
             )
         require_finite(y, "y")
         return y
@@ -942,26 +1282,36 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         few, likelihood = data.few, self._starting_likelihood(data)
         real, several = likelihood.real_targets, few.y.ndim == 2
         if several and not self._many_outputs:
-            raise ValueError("the source must have one target per row for this estimator; it has several.")
+            raise ValueError(
+                "the source must have one target per row for this estimator; it has several."
+            )
         if several and self._scales and np.any(few.known_variance):
             raise ValueError(
-                "`known_variance` needs `standardize=False` where `y` has several columns, because each column has its own scale."
+                "`known_variance` needs `standardize=False` where `y` has several "
+                "columns, because each column has its own scale."
             )
         if np.any(data.constant):
             k, where = int(np.argmax(data.constant)), "all rows of the source"
             where = where if isinstance(data.rows, Source) else f"all {len(data.rows.X)} rows"
             which = f"column {k} of `y`" if several else "`y`"
             value = np.atleast_2d(few.y.T)[k, 0]
-            warn_caller(f"{which} has one value only ({value} in {where}): there is nothing to learn but this value.", UserWarning)
+            warn_caller(
+                f"{which} has one value only ({value} in {where}): there is nothing to "
+                "learn but this value.",
+                UserWarning,
+            )
         spread = np.where(np.std(few.y, axis=0) > 0.0, np.std(few.y, axis=0), np.inf)
         far = np.max(np.abs(np.mean(few.y, axis=0)) / spread)
         if real and self.training and not self._scales and self.mean is None and far > FAR:
             warn_caller(
-                f"the mean of `y` is {far:.0f} times its standard deviation from 0, which is the mean of the prior; "
+                f"the mean of `y` is {far:.0f} times its standard deviation from 0, which "
+                "is the mean of the prior; "
                 "set `standardize=True` or `mean='constant'`.",
                 UserWarning,
             )
         level = real and self.training and np.all(data.constant)  # the value itself, everywhere
         scaling = data.scaling("y") if real and (self._scales or level) else (0.0, 1.0)
         unscaled = (*getattr(self.kernel, "codes", ()), *likelihood.codes)
-        return Encoding(likelihood, *scaling, None, *(data.scaling("X", unscaled) if self._scales else ()))
+        return Encoding(
+            likelihood, *scaling, None, *(data.scaling("X", unscaled) if self._scales else ())
+        )

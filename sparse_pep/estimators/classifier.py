@@ -34,15 +34,19 @@ def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likel
     """
     softmax, more = partial(Softmax, n_classes), n_classes > 2
     kinds = {
-        "auto": softmax if more else Probit, "probit": Probit, "logit": softmax if more else Logit, "noisy_probit": NoisyProbit,
+        "auto": softmax if more else Probit,
+        "probit": Probit,
+        "logit": softmax if more else Logit,
+        "noisy_probit": NoisyProbit,
         "softmax": softmax,
-    }  # fmt: skip
+    }
     found = likelihood_named(likelihood, kinds)
     single = found.n_latent == 1
     if n_classes != (2 if single else found.n_latent) or (single and not isinstance(found, Binary)):
         two = "Only binary classification is supported: " * isinstance(found, Binary)
         raise ValueError(
-            f"{two}`likelihood` {type(found).__name__} is not for the {n_classes} classes that `y` has; use 'auto' or another one."
+            f"{two}`likelihood` {type(found).__name__} is not for the {n_classes} classes "
+            "that `y` has; use 'auto' or another one."
         )
     return found
 
@@ -107,14 +111,23 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     likelihood: Likelihood | str = "auto"
 
     def __sklearn_tags__(self) -> Any:
-        """The tags of scikit-learn, which say whether the likelihood is for more than two classes."""
+        """The tags of scikit-learn, which say whether the likelihood is for more than two
+        classes.
+        """
         tags = super().__sklearn_tags__()
         noisy = isinstance(self.likelihood, str) and self.likelihood.lower().startswith("noisy")
-        tags.input_tags.allow_nan, tags.classifier_tags.multi_class = True, not (noisy or isinstance(self.likelihood, Binary))  # all other names are for any number
+        # all other names are for any number
+        tags.input_tags.allow_nan, tags.classifier_tags.multi_class = (
+            True,
+            not (noisy or isinstance(self.likelihood, Binary)),
+        )
         return tags
 
     def partial_fit(
-        self, X: ArrayLike | Source, y: ArrayLike | None = None, classes: ArrayLike | None = None,
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> SparsePEPClassifier:
         """Update the fitted model with new data, see `SparsePEP.partial_fit`, and return this
@@ -138,7 +151,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
                 vars(self).pop("_all_classes", None)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
-                f"`classes` must be the same as in the first call, {shown(self.classes_.tolist())}; got {shown(classes)}."
+                "`classes` must be the same as in the first call, "
+                f"{shown(self.classes_.tolist())}; got {shown(classes)}."
             )
         return self._fit(X, y, sample_weight, first=False)
 
@@ -171,7 +185,9 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         if named is None and len(found) < 2:
             where = "" if away else f" in all {len(rows.X)} rows"
             raise ValueError(
-                f"`y` must have at least two classes; it has one class only ({shown(found[0])}{where}). If later data have others, give `partial_fit` all labels as `classes`."
+                "`y` must have at least two classes; it has one class only "
+                f"({shown(found[0])}{where}). If later data have others, give "
+                "`partial_fit` all labels as `classes`."
             )
         self.classes_: np.ndarray = found if named is None else require_classes(named)
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
@@ -213,9 +229,15 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         proba = self.predict_proba(X)
         return self.classes_[np.argmax(proba, axis=1)]
 
-    def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """The fraction of labels y at X that are predicted correctly, as for scikit-learn's classifiers. The mean
-        of `predict_log_density` judges the probabilities, and so does scikit-learn's `d2_log_loss_score(y, predict_proba(X))`.
-        A source brings its own y and weights.
+    def score(
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """The fraction of labels y at X that are predicted correctly, as for scikit-learn's
+        classifiers. The mean of `predict_log_density` judges the probabilities, and so does
+        scikit-learn's `d2_log_loss_score(y, predict_proba(X))`. A source brings its own y and
+        weights.
         """
         return super().score(*self._compared(X, y, sample_weight))

@@ -28,23 +28,33 @@ MEASURES = {"log_evidence": "log evidence", "log_density": "leave-one-out log de
 
 
 def rows_of_fit(fit: Any) -> Lines:
-    """The rows of the summary that say what was fitted, how training went, and how a number of inducing points was chosen."""
+    """The rows of the summary that say what was fitted, how training went, and how a number of
+    inducing points was chosen.
+    """
     entries, alpha, C = fit.diagnostics_, np.unique(fit.power_), len(fit._posteriors)
     power = f"{alpha[0]:g}" if len(alpha) == 1 else f"{alpha[0]:g} to {alpha[-1]:g}"
     ended = "yes, but to the prior" if entries.get("learned_nothing") else "yes"
     rows = [
         ("model", f"{type(fit).__name__}, {type(fit.likelihood_).__name__} likelihood"),
         ("power", power + ", tight form" * fit._tight),
-        ("inducing variables", f"{len(fit.features_)} {type(fit.features_).__name__}" + f" x {C}" * (C > 1)),
+        (
+            "inducing variables",
+            f"{len(fit.features_)} {type(fit.features_).__name__}" + f" x {C}" * (C > 1),
+        ),
     ]
     if "inducing_sweep" in entries:
-        sizes, (measure, values) = entries["inducing_sweep"]["n_inducing"], list(entries["inducing_sweep"].items())[1]
+        sizes, (measure, values) = (
+            entries["inducing_sweep"]["n_inducing"],
+            list(entries["inducing_sweep"].items())[1],
+        )
         tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values))
         rows.append(("points tried", f"{tried}: {MEASURES[measure]} in nats per data point"))
         rows.append(("growth ended", entries["growth_ended"]))
     rows.append(("log marginal likelihood", f"{fit.log_marginal_likelihood_value_:.2f} nats"))
     if entries.get("log_prior") is not None:
-        rows.append(("log prior", f"{entries['log_prior']:.2f} nats; training maximised the sum of both"))
+        rows.append(
+            ("log prior", f"{entries['log_prior']:.2f} nats; training maximised the sum of both")
+        )
     rows.append(("converged", ended if fit.converged_ else f"NO: {entries['message']}"))
     if "n_evaluations" in entries:
         counts = f"{fit.n_iter_} iterations, {entries['n_evaluations']} evaluations"
@@ -70,7 +80,13 @@ def rows_of_trust(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
         rows.append(("local prediction", f"{entries['local']}{by}{kept}"))
     if "wrong_slopes" in entries:
         most, mean, places, signs = entries["wrong_slopes"]
-        rows.append(("wrong slopes", f"probability at most {most:.1%}, {mean:.2%} on average, at {places} places; {signs} signs observed"))
+        rows.append(
+            (
+                "wrong slopes",
+                f"probability at most {most:.1%}, {mean:.2%} on average, at {places} "
+                f"places; {signs} signs observed",
+            )
+        )
     if "relevance" in entries:
         rows.append(("relevance", entries["relevance"]))
     if bounds is not None:
@@ -106,23 +122,45 @@ class Gains(NamedTuple):
 
 
 def gains(fit: Any) -> Gains:
-    """What other noise or twice as many inducing points would gain over a fit, where its training data are known. Cost
-    16·4000·M² flops for each variance of the noise that is tried.
+    """What other noise or twice as many inducing points would gain over a fit, where its training
+    data are known. Cost 16·4000·M² flops for each variance of the noise that is tried.
     """
     data = getattr(fit, "_data", None)
-    known = data is not None and not isinstance(data.rows, Source) and data.memory is None and data.rows.blocks is None
-    if not known or type(fit._model.likelihood) is not Gaussian or data.rows.y.ndim > 1 or fit._model.kernel.of_functionals:
+    known = (
+        data is not None
+        and not isinstance(data.rows, Source)
+        and data.memory is None
+        and data.rows.blocks is None
+    )
+    if (
+        not known
+        or type(fit._model.likelihood) is not Gaussian
+        or data.rows.y.ndim > 1
+        or fit._model.kernel.of_functionals
+    ):
         return Gains()
-    order, found, model = np.random.default_rng(0).permutation(data.rows.n_data), (0.0, 0.0), fit._model
+    order, found, model = (
+        np.random.default_rng(0).permutation(data.rows.n_data),
+        (0.0, 0.0),
+        fit._model,
+    )
     few, more = (data.rows.at(order[:size]) for size in LOOKED_AT.values())
     mean, var = model_left_out(model, fit._fit_, few, data.asked()["power"], tight=fit._tight)
     z = (few.y - mean) / np.sqrt(var + model.likelihood.noise_variance)
-    if np.sum(proper := np.isfinite(z) & (z != 0.0)) >= ENOUGH and not np.any(few.known_variance):  # which only Gaussian noise can have
+    # which only Gaussian noise can have
+    if np.sum(proper := np.isfinite(z) & (z != 0.0)) >= ENOUGH and not np.any(few.known_variance):
         found = training.gains_of_noise(few.X[proper], z[proper])
-    if not isinstance(fit.features_, InducingPoints) or fit._local is not None or np.max(fit.power_) > STEADY_POWER:
+    if (
+        not isinstance(fit.features_, InducingPoints)
+        or fit._local is not None
+        or np.max(fit.power_) > STEADY_POWER
+    ):
         return Gains(*found)
     Z = training.greedy_points(model.kernel, more.X, 2 * len(fit.features_), first=fit.features_.Z)
-    before, after = (training.bound_per_row(replace(model, features=InducingPoints(points)), more, fit._jitter) for points in (fit.features_.Z, Z))
+    before, after = (
+        training.bound_per_row(replace(model, features=InducingPoints(points)), more, fit._jitter)
+        for points in (fit.features_.Z, Z)
+    )
     return Gains(*found, float(after - before))
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #a0e32208
@@ -131,23 +169,35 @@ SMALL_SHARE, LARGE_SHARE = 0.01, 0.2  # of the prior variance of f
 FEW_DIRECTIONS = 0.25  # of those there are
 LEARNED_NOTHING = (
     "nothing was learned, so the predictions are those of the prior: check the scales of X, the "
-    "starting lengthscales, and where the inducing variables are (see the page “A constant prediction”)"
+    "starting lengthscales, and where the inducing variables are (see the page “A "
+    "constant prediction”)"
 )
 SMALL_NOISE = {False: 1e-6, True: 1e-2}  # of the variance of the targets; at powers above 0.5
 HARMLESS = 1e-8  # jitter, relative: the default of the estimators
 NOISE_FLOOR = 3.0  # noise variance, in units of the variance that the jitter leaves unexplained
 MANY_LENGTHSCALES = 0.5  # of the number of rows
 COARSE = 1e-6  # error of the quadrature
-SHALLOW, NEAR_ONE = 0.01, 0.8  # of the precision, left in a cavity; above it, 90 % intervals of two likelihoods hold 81 to 90 %
+# of the precision, left in a cavity; above it, 90 % intervals of two likelihoods hold 81 to 90 %
+SHALLOW, NEAR_ONE = 0.01, 0.8
 WORTH = Gains(tails=0.05, varying=0.1, points=0.015)  # nats per row
 
 
 def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
-    """Advice on how to improve a fit, one sentence for each problem, with the page of the site about it; none if there is no problem."""
-    entries, share, n_directions = fit.diagnostics_, fit.diagnostics_["unexplained_share"], len(fit.features_) * len(fit._posteriors)
+    """Advice on how to improve a fit, one sentence for each problem, with the page of the site
+    about it; none if there is no problem.
+    """
+    entries, share, n_directions = (
+        fit.diagnostics_,
+        fit.diagnostics_["unexplained_share"],
+        len(fit.features_) * len(fit._posteriors),
+    )
     noise = np.min(getattr(fit.likelihood_, "noise_variance", np.inf))
-    scale, few = entries["target_variance"] * SMALL_NOISE[bool(np.max(fit.power_) > 0.5)], entries["determined_directions"]
-    dead, grown = bool(entries.get("learned_nothing")), "inducing_sweep" in entries  # growth has its own rows
+    scale, few = (
+        entries["target_variance"] * SMALL_NOISE[bool(np.max(fit.power_) > 0.5)],
+        entries["determined_directions"],
+    )
+    # growth has its own rows
+    dead, grown = bool(entries.get("learned_nothing")), "inducing_sweep" in entries
     coincide, floor = 0.0, 0.0
     if isinstance(fit.features_, InducingPoints):
         coincide, floor = effect_of_coincidence(fit._posteriors[0].Kuu)
@@ -159,26 +209,116 @@ def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
     larger = not dead and not settled and gain.points is not None and gain.points > WORTH.points
     vague = not settled and not larger and gain.points is None  # only what was not measured
     missing = larger or vague and (wide or bounds is None and share > LARGE_SHARE)
-    varies, heavy = not dead and gain.varying > max(WORTH.varying, gain.tails), not dead and gain.tails > max(WORTH.tails, gain.varying)
+    varies, heavy = (
+        not dead and gain.varying > max(WORTH.varying, gain.tails),
+        not dead and gain.tails > max(WORTH.tails, gain.varying),
+    )
     cases = (
         (dead, LEARNED_NOTHING, ""),
-        (not fit.converged_, "training was interrupted: fit again to train to the end" if entries.get("interrupted") else f"it has not converged: raise `{entries.get('limit', 'max_iter')}` or try another `power`", "Training that stops early"),
-        (crowded, f"{coincide:.0%} of the inducing points nearly coincide with others, and {share:.1%} of the prior variance is unexplained: spread them over the inputs (without `features`, k-means places them)", "Inducing points that pile up"),
-        (larger, f"a larger `n_inducing` is likely to predict better: {2 * len(fit.features_)} raise the bound at power 0 by {gain.points or 0.0:.2g} nats per row (or let 'auto' find how many)", "Noise that explodes"),
-        (heavy, f"the errors have heavy tails: `SparsePEP(likelihood='student_t')` is likely to fit better, by about {gain.tails:.2g} nats per row", ""),
-        (varies, f"the noise varies with the inputs: `SparsePEP(likelihood='heteroscedastic_gaussian')` is likely to fit better, by about {gain.varying:.2g} nats per row", ""),
-        (vague and wide, "the gap between the bounds is wide: a larger `n_inducing` may help", "Noise that explodes"),
-        (vague and bounds is None and share > LARGE_SHARE, f"the inducing variables leave {share:.0%} of the prior variance unexplained: a larger `n_inducing` may help", "Noise that explodes"),
-        (not dead and not settled and not missing and few < FEW_DIRECTIONS * n_directions, "the data determine few of the inducing variables: a smaller `n_inducing` is faster and likely to be as good", ""),
-        (entries["jitter"] > max(fit._jitter, HARMLESS), f"Kuu needed a jitter of {entries['jitter']:g}, more than was asked for, because some inducing variables nearly coincide: a smaller `n_inducing` may do", "A Cholesky factorisation that fails"),
-        (noise < NOISE_FLOOR * floor, f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer inducing points", "A Cholesky factorisation that fails"),
-        (scales > MANY_LENGTHSCALES * entries["n_samples"], f"{scales} lengthscales were trained on {entries['n_samples']} rows, too few to determine them: use one for all inputs (`ard='auto'` with `standardize=True`, or a `kernel` that has one), keep them near the scale of the data (`priors='weak'`), leave columns out, or add rows", "Lengthscales at their limits"),
-        (noise < scale, "the noise variance is very small, which near power 1 is often an artefact: compare with a lower `power`; for data with outliers use `SparsePEP(likelihood='student_t')`", "Noise that vanishes"),
-        (np.max(fit.power_) > NEAR_ONE and isinstance(fit.likelihood_, (StudentT, HeteroscedasticGaussian)), "intervals of this likelihood are often too short at powers near 1: compare with a lower `power`", "Noise that vanishes"),
-        (entries.get("quadrature_error", 0.0) > COARSE, "the quadrature is inaccurate for some data points, because the kernel's variance is very large: start from a suitable `kernel`", ""),
-        (entries.get("smallest_cavity", 1.0) < SHALLOW, "the posterior at some data point is determined almost entirely by this point itself: look for it with `leave_one_out()`", ""),
-    )  # fmt: skip
-    return [f"{text} (see the page “{page}”)" if page else text for true, text, page in cases if true]
+        (
+            not fit.converged_,
+            "training was interrupted: fit again to train to the end"
+            if entries.get("interrupted")
+            else f"it has not converged: raise `{entries.get('limit', 'max_iter')}` or try "
+            "another `power`",
+            "Training that stops early",
+        ),
+        (
+            crowded,
+            f"{coincide:.0%} of the inducing points nearly coincide with others, and "
+            f"{share:.1%} of the prior variance is unexplained: spread them over the "
+            "inputs (without `features`, k-means places them)",
+            "Inducing points that pile up",
+        ),
+        (
+            larger,
+            f"a larger `n_inducing` is likely to predict better: {2 * len(fit.features_)} "
+            f"raise the bound at power 0 by {gain.points or 0.0:.2g} nats per row (or let "
+            "'auto' find how many)",
+            "Noise that explodes",
+        ),
+        (
+            heavy,
+            "the errors have heavy tails: `SparsePEP(likelihood='student_t')` is likely "
+            f"to fit better, by about {gain.tails:.2g} nats per row",
+            "",
+        ),
+        (
+            varies,
+            "the noise varies with the inputs: "
+            "`SparsePEP(likelihood='heteroscedastic_gaussian')` is likely to fit better, "
+            f"by about {gain.varying:.2g} nats per row",
+            "",
+        ),
+        (
+            vague and wide,
+            "the gap between the bounds is wide: a larger `n_inducing` may help",
+            "Noise that explodes",
+        ),
+        (
+            vague and bounds is None and share > LARGE_SHARE,
+            f"the inducing variables leave {share:.0%} of the prior variance unexplained: "
+            "a larger `n_inducing` may help",
+            "Noise that explodes",
+        ),
+        (
+            not dead and not settled and not missing and few < FEW_DIRECTIONS * n_directions,
+            "the data determine few of the inducing variables: a smaller `n_inducing` is "
+            "faster and likely to be as good",
+            "",
+        ),
+        (
+            entries["jitter"] > max(fit._jitter, HARMLESS),
+            f"Kuu needed a jitter of {entries['jitter']:g}, more than was asked for, "
+            "because some inducing variables nearly coincide: a smaller `n_inducing` may "
+            "do",
+            "A Cholesky factorisation that fails",
+        ),
+        (
+            noise < NOISE_FLOOR * floor,
+            f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise "
+            f"variance {noise:.1g} may be due to it: try a smaller `jitter`, or fewer "
+            "inducing points",
+            "A Cholesky factorisation that fails",
+        ),
+        (
+            scales > MANY_LENGTHSCALES * entries["n_samples"],
+            f"{scales} lengthscales were trained on {entries['n_samples']} rows, too few "
+            "to determine them: use one for all inputs (`ard='auto'` with "
+            "`standardize=True`, or a `kernel` that has one), keep them near the scale "
+            "of the data (`priors='weak'`), leave columns out, or add rows",
+            "Lengthscales at their limits",
+        ),
+        (
+            noise < scale,
+            "the noise variance is very small, which near power 1 is often an artefact: "
+            "compare with a lower `power`; for data with outliers use "
+            "`SparsePEP(likelihood='student_t')`",
+            "Noise that vanishes",
+        ),
+        (
+            np.max(fit.power_) > NEAR_ONE
+            and isinstance(fit.likelihood_, (StudentT, HeteroscedasticGaussian)),
+            "intervals of this likelihood are often too short at powers near 1: compare "
+            "with a lower `power`",
+            "Noise that vanishes",
+        ),
+        (
+            entries.get("quadrature_error", 0.0) > COARSE,
+            "the quadrature is inaccurate for some data points, because the kernel's "
+            "variance is very large: start from a suitable `kernel`",
+            "",
+        ),
+        (
+            entries.get("smallest_cavity", 1.0) < SHALLOW,
+            "the posterior at some data point is determined almost entirely by this point "
+            "itself: look for it with `leave_one_out()`",
+            "",
+        ),
+    )
+    return [
+        f"{text} (see the page “{page}”)" if page else text for true, text, page in cases if true
+    ]
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #eb8e74bd
 def as_text(value: object) -> str:
@@ -188,18 +328,22 @@ def as_text(value: object) -> str:
 
 def table(rows: Iterable[Sequence[Any]]) -> str:
     """An HTML table of rows of values, of which the first is the name of its row."""
-    lines = [
-        f"<tr><th scope='row'>{as_text(first)}</th>{''.join(f'<td>{as_text(value)}</td>' for value in rest)}</tr>"
-        for first, *rest in rows
-    ]
+    lines = []
+    for first, *rest in rows:
+        cells = "".join(f"<td>{as_text(value)}</td>" for value in rest)
+        lines.append(f"<tr><th scope='row'>{as_text(first)}</th>{cells}</tr>")
     return f"<table>{''.join(lines)}</table>"
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #46eb043b
 def summary_rows(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
-    """All rows of the summary as pairs of a name and a value; the last ones are advice. `bounds` are those on the log
-    marginal likelihood of the exact model, in nats.
+    """All rows of the summary as pairs of a name and a value; the last ones are advice. `bounds`
+    are those on the log marginal likelihood of the exact model, in nats.
     """
-    return rows_of_fit(fit) + rows_of_trust(fit, bounds) + [("advice", text) for text in advice(fit, bounds)]
+    return (
+        rows_of_fit(fit)
+        + rows_of_trust(fit, bounds)
+        + [("advice", text) for text in advice(fit, bounds)]
+    )
 
 
 class Summary(str):

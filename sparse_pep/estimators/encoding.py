@@ -49,7 +49,11 @@ class Encoding:
         """The encoded inputs (N, D)."""
         if self.x_mean is None:
             return X
-        return (X - self.x_mean) / self.x_scale if X.shape[1] == len(self.x_mean) else scaled(X, self.x_mean, self.x_scale)
+        return (
+            (X - self.x_mean) / self.x_scale
+            if X.shape[1] == len(self.x_mean)
+            else scaled(X, self.x_mean, self.x_scale)
+        )
 
     def __call__(self, y: np.ndarray) -> np.ndarray:
         """The encoded targets (N,) or (N, K). ValueError for a label that is not one of the
@@ -63,14 +67,17 @@ class Encoding:
             unknown = np.flatnonzero(self.classes[index] != y)
         if len(unknown):
             raise ValueError(
-                f"`y` must hold the labels that were fitted; got {np.asarray(y[unknown[0]]).item()!r} in row {unknown[0]}. "
-                "If later data have further labels, name all of them in `classes=` of the first `partial_fit`."
+                "`y` must hold the labels that were fitted; got "
+                f"{np.asarray(y[unknown[0]]).item()!r} in row {unknown[0]}. "
+                "If later data have further labels, name all of them in `classes=` of the "
+                "first `partial_fit`."
             )
         binary = isinstance(self.likelihood, Binary)
         return self.likelihood.check(2.0 * index - 1.0 if binary else index)
 
     def back(self, y: np.ndarray) -> np.ndarray:
-        """The numbers or labels for encoded targets of any shape. With K outputs, these are along the last axis.
+        """The numbers or labels for encoded targets of any shape. With K outputs, these are
+        along the last axis.
         """
         if self.classes is None:
             return self.mean + self.scale * y
@@ -78,7 +85,9 @@ class Encoding:
         return self.classes[np.asarray(y > 0.0 if binary else y, dtype=int)]
 
     def piece(self, piece: Rows) -> Rows:
-        """The encoded piece: its inputs, and with a likelihood also its targets and known variances."""
+        """The encoded piece: its inputs, and with a likelihood also its targets and known
+        variances.
+        """
         piece = piece._replace(X=self.inputs(piece.X))
         if self.likelihood is None:
             return piece
@@ -105,7 +114,9 @@ def is_text(labels: np.ndarray) -> bool:
     return labels.dtype.kind in "US" or isinstance(labels.ravel()[0], (str, bytes))
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #483a7d7b
-def encoded(encoding: Encoding, work: Callable[..., Any], piece: Rows, *arguments: object) -> tuple[Any, ...]:
+def encoded(
+    encoding: Encoding, work: Callable[..., Any], piece: Rows, *arguments: object
+) -> tuple[Any, ...]:
     """The result of `work` on the encoded piece."""
     return work(encoding.piece(piece), *arguments)
 
@@ -168,36 +179,50 @@ def piece_labels(piece: Rows) -> np.ndarray:
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #8d199e9f
 def classes_of(source: Source) -> np.ndarray:
-    """The distinct labels of a source, sorted. It takes one pass, unless the source knows them. ValueError if no row has a
-    positive weight, or if there are more than a thousand labels, which are then taken for numbers.
+    """The distinct labels of a source, sorted. It takes one pass, unless the source knows them.
+    ValueError if no row has a positive weight, or if there are more than a thousand labels, which
+    are then taken for numbers.
     """
     known = getattr(source, "classes", None)
     found = reduce(np.union1d, source.each(piece_labels)) if known is None else np.asarray(known)
     require_counted(len(found))
     if len(found) > MOST_CLASSES:
         raise ValueError(
-            f"the targets have {len(found)} different values, more than the limit of {MOST_CLASSES} classes; if they are numbers, use SparsePEPRegressor."
+            f"the targets have {len(found)} different values, more than the limit of "
+            f"{MOST_CLASSES} classes; if they are numbers, use SparsePEPRegressor."
         )
     return found
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #38d25cb5
 def source_of(
-    X: Any, y: ArrayLike | None = None, weight: ArrayLike | None = None, known_variance: ArrayLike | None = None,
-    labels: bool = False, column_types: Mapping[str, str] | Columns | None = None,
+    X: Any,
+    y: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    known_variance: ArrayLike | None = None,
+    labels: bool = False,
+    column_types: Mapping[str, str] | Columns | None = None,
 ) -> Source | None:
     """The source for the data, or None if they are an array in memory. `labels` says whether the y
-    of a Dask collection holds class labels, and `column_types` what its columns are taken for. ValueError if targets, weights or known variances
-    come in addition to a source.
+    of a Dask collection holds class labels, and `column_types` what its columns are taken for.
+    ValueError if targets, weights or known variances come in addition to a source.
     """
     if isinstance(X, Source):
-        for name, value in (("y", y), ("sample_weight", weight), ("known_variance", known_variance)):
+        for name, value in (
+            ("y", y),
+            ("sample_weight", weight),
+            ("known_variance", known_variance),
+        ):
             if value is not None:
-                raise ValueError(f"`{name}` belongs to the source: give it where the source is made.")
+                raise ValueError(
+                    f"`{name}` belongs to the source: give it where the source is made."
+                )
         return X
     if hasattr(X, "__dask_graph__") and hasattr(X, "partitions"):  # an array or a dataframe
         from sparse_pep.data.cluster import DaskSource
 
-        return DaskSource(X, y, weight, known_variance, labels=labels and y is not None, column_types=column_types)
+        return DaskSource(
+            X, y, weight, known_variance, labels=labels and y is not None, column_types=column_types
+        )
     return None
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #c1cd39e5
@@ -208,7 +233,8 @@ def targets_piece(piece: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 
 def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray]:
-    """Targets (N,) or (N, K) of a source, with labels as the user has them, and weights (N,). It takes one pass.
+    """Targets (N,) or (N, K) of a source, with labels as the user has them, and weights (N,). It
+    takes one pass.
     """
     y, weight = map(np.concatenate, zip(*source.each(targets_piece)))
     if getattr(source, "classes", None) is None:

@@ -19,21 +19,55 @@ from sklearn.exceptions import ConvergenceWarning
 from ..blocks import Partition, clustered_blocks
 from ..data.passes import Moments, moments_piece
 from ..data.sources import Source, chosen_rows
-from .arguments import KERNELS, N_NEIGHBOURS, Arguments, require_power, warn_caller
+from sparse_pep.estimators.arguments import (
+    KERNELS,
+    N_NEIGHBOURS,
+    Arguments,
+    require_power,
+    warn_caller,
+)
 from .encoding import EncodedSource, Encoding
 from ..features import Features, InducingPoints, Mixture
 from ..inference import Fit
 from ..kernels import Combination, Kernel
-from ..likelihoods import Gaussian, GaussianByRow, GroupedGaussian, Likelihood, Mixed, Probit
+from sparse_pep.likelihoods import (
+    Gaussian,
+    GaussianByRow,
+    GroupedGaussian,
+    Likelihood,
+    Mixed,
+    Probit,
+)
 from ..local import LocalRows, local_gain, local_rows
 from ..means import ZeroMean, starting_mean
-from ..model import Model, model_bounds, model_evidence, model_leave_one_out, model_predict, predictive_log_density
+from sparse_pep.model import (
+    Model,
+    model_bounds,
+    model_evidence,
+    model_leave_one_out,
+    model_predict,
+    predictive_log_density,
+)
 from ..numerics.validation import require_each, shown
 from ..observations import SIGN, Observation, Observed, SlopeSign
 from ..priors import check_priors, log_prior, weak_priors
 from ..shards import Rows
 from ..streaming import Memory
-from ..training import LOG_LIMIT, SAMPLE_ROWS, Adam, TimeLimit, advised_power, check_fixed, greedy_points, held_out_power, initial_kernel, kmeans_points, starting_lengthscale, train, weight_of
+from sparse_pep.training import (
+    LOG_LIMIT,
+    SAMPLE_ROWS,
+    Adam,
+    TimeLimit,
+    advised_power,
+    check_fixed,
+    greedy_points,
+    held_out_power,
+    initial_kernel,
+    kmeans_points,
+    starting_lengthscale,
+    train,
+    weight_of,
+)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
 @dataclass(frozen=True, eq=False)
@@ -58,8 +92,8 @@ class Data:
     labels : ndarray (B,), optional
         The label of each block, as the user gave it.
     values : Data, optional
-        Where the rows describe functionals (`sparse_pep.observations`): the inputs and targets from which scales and
-        starting values are taken.
+        Where the rows describe functionals (`sparse_pep.observations`): the inputs and targets from
+        which scales and starting values are taken.
     parts : list of Likelihood, optional
         The likelihoods of the groups of these rows.
     finish : callable, optional
@@ -80,12 +114,14 @@ class Data:
     @property
     def places(self) -> np.ndarray:
         """The inputs (n, D) of the sample."""
-        return self.sample.X if self.values is None else self.sample.X[:, : self.values.sample.n_dims]
+        return (
+            self.sample.X if self.values is None else self.sample.X[:, : self.values.sample.n_dims]
+        )
 
     @cached_property
     def moments(self) -> tuple[Moments, Moments]:
-        """Weighted moments of the inputs, and of the targets unless they are text. They are computed
-        once, in one pass over the rows.
+        """Weighted moments of the inputs, and of the targets unless they are text. They are
+        computed once, in one pass over the rows.
         """
         if self.values is not None:
             return self.values.moments
@@ -94,9 +130,11 @@ class Data:
             rows = rows._replace(y=None)
         return rows.total(moments_piece)
 
-    def scaling(self, name: str, unscaled: Sequence[int] = ()) -> tuple[float | np.ndarray, float | np.ndarray]:
-        """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single target.
-        The columns `unscaled` keep their values.
+    def scaling(
+        self, name: str, unscaled: Sequence[int] = ()
+    ) -> tuple[float | np.ndarray, float | np.ndarray]:
+        """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single
+        target. The columns `unscaled` keep their values.
         """
         found = self.moments["Xy".index(name)]
         if getattr(self.few, name).ndim == 1:
@@ -107,7 +145,8 @@ class Data:
 
     @cached_property
     def constant(self) -> np.ndarray:
-        """Which columns of the targets, which must be numbers, are constant: (K,), or (1,) for a single target.
+        """Which columns of the targets, which must be numbers, are constant: (K,), or (1,) for a
+        single target.
         """
         y = np.atleast_2d(self.sample.y.T)
         alike = np.all(y == y[:, :1], axis=1)
@@ -116,12 +155,20 @@ class Data:
     def encoded(self, encoding: Encoding) -> "Data":
         """The same data, encoded for the model."""
         of_source = isinstance(self.rows, Source)
-        rows = EncodedSource(self.rows, encoding) if of_source else encoding.piece(self.rows)  # first: an error names the user's row
+        # first: an error names the user's row
+        rows = EncodedSource(self.rows, encoding) if of_source else encoding.piece(self.rows)
         few = encoding.piece(self.few) if of_source or self.inverse is not None else rows
-        data = replace(self, rows=rows, few=few, sample=few if self.sample is self.few else encoding.piece(self.sample))
+        data = replace(
+            self,
+            rows=rows,
+            few=few,
+            sample=few if self.sample is self.few else encoding.piece(self.sample),
+        )
         return data if of_source or self.finish is None else self.finish(encoding, data)
 
-    def asked(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> dict[str, Any]:
+    def asked(
+        self, jitter: float = 1e-8, tight: bool = False, training: bool = False
+    ) -> dict[str, Any]:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
         or with `training` those that training uses.
         """
@@ -129,16 +176,29 @@ class Data:
         if isinstance(rows, Rows):
             power = power if rows.power is None else np.mean(rows.power)
             rows = self.few if training and self.inverse is not None else rows
-        return {"data": rows, "power": float(power), "memory": self.memory, "jitter": jitter, "tight": tight}
+        return {
+            "data": rows,
+            "power": float(power),
+            "memory": self.memory,
+            "jitter": jitter,
+            "tight": tight,
+        }
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
-def counted(piece: Rows, sample_weight: ArrayLike | None, known_variance: ArrayLike | None = None, keep_all: bool = False) -> Rows:
-    """The rows of a piece with a positive weight, or all with `keep_all`, with their weights and known variances.
+def counted(
+    piece: Rows,
+    sample_weight: ArrayLike | None,
+    known_variance: ArrayLike | None = None,
+    keep_all: bool = False,
+) -> Rows:
+    """The rows of a piece with a positive weight, or all with `keep_all`, with their weights and
+    known variances.
 
     Raises
     ------
     ValueError
-        If weights or variances are not finite, are negative, or are not one for each row; or if no row has a positive weight.
+        If weights or variances are not finite, are negative, or are not one for each row; or if no
+        row has a positive weight.
     """
     n_data = len(piece.X)
     if known_variance is not None:
@@ -151,7 +211,9 @@ def counted(piece: Rows, sample_weight: ArrayLike | None, known_variance: ArrayL
     rows = np.flatnonzero(weight)
     if len(rows) == 0:
         raise ValueError("`sample_weight` must leave at least one row: it is zero in all.")
-    piece = piece._replace(weight=1.0 if np.all(weight[slice(None) if keep_all else rows] == 1.0) else weight)
+    piece = piece._replace(
+        weight=1.0 if np.all(weight[slice(None) if keep_all else rows] == 1.0) else weight
+    )
     return piece if keep_all else piece.at(rows)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #d210d070
@@ -159,16 +221,20 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, np.ndarray
     """The distinct rows of a piece, sorted and with their total weights, and the number (N,) of the
     distinct row that each row equals.
 
-    Training on them gives the same bits in whatever order the rows were. Where none is repeated and none has a weight, more than
-    20000 rows keep their order, and so do all with `in_order`, and rows in blocks: these are the piece itself and None. Rows with
-    different known variances or powers are distinct. The cost is that of sorting one number per row, or the columns that are needed.
+    Training on them gives the same bits in whatever order the rows were. Where none is repeated and
+    none has a weight, more than 20000 rows keep their order, and so do all with `in_order`, and
+    rows in blocks: these are the piece itself and None. Rows with different known variances or
+    powers are distinct. The cost is that of sorting one number per row, or the columns that are
+    needed.
     """
-    if piece.blocks is not None:  # a row that stood for two would have another weight than its block
+    # a row that stood for two would have another weight than its block
+    if piece.blocks is not None:
         return piece, None
     y = piece.y if piece.y.dtype.kind in "fiu" else np.unique(piece.y, return_inverse=True)[1]
     columns = [*np.ascontiguousarray(piece.X.T), *np.atleast_2d(y.T)]
     columns += filter(np.ndim, (piece.known_variance, piece.power))
-    if np.ndim(piece.weight) == 0 and (in_order or len(y) > SAMPLE_ROWS):  # one number a row, hardly ever the same for different rows
+    # one number a row, hardly ever the same for different rows
+    if np.ndim(piece.weight) == 0 and (in_order or len(y) > SAMPLE_ROWS):
         mixed = np.zeros(len(y))
         for column, factor in zip(columns, np.random.default_rng(0).normal(size=len(columns))):
             mixed += factor * column  # elementwise, so that equal rows give equal sums
@@ -182,7 +248,9 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, np.ndarray
             new[1:] |= np.diff(column[order]) != 0
         after = np.flatnonzero(~new)  # rows that are equal to the one before in k columns
         pairs = order[after - 1], order[after]
-        if not len(after) or all(np.array_equal(column[pairs[0]], column[pairs[1]]) for column in columns):
+        if not len(after) or all(
+            np.array_equal(column[pairs[0]], column[pairs[1]]) for column in columns
+        ):
             break
     inverse = np.empty(len(y), dtype=int)
     inverse[order] = np.cumsum(new) - 1
@@ -190,9 +258,12 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, np.ndarray
     return piece.at(order[new])._replace(weight=1.0 if np.all(weight == 1.0) else weight), inverse
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #18495b12
-def partition_of(blocks: int | ArrayLike | Partition, rows: Rows, rng: np.random.Generator) -> Partition:
-    """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring rows with the same weight and
-    power, or of rows with the same label. ValueError for other values.
+def partition_of(
+    blocks: int | ArrayLike | Partition, rows: Rows, rng: np.random.Generator
+) -> Partition:
+    """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring
+    rows with the same weight and power, or of rows with the same label. ValueError for other
+    values.
     """
     whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
     if whole and blocks > 0:
@@ -201,7 +272,8 @@ def partition_of(blocks: int | ArrayLike | Partition, rows: Rows, rng: np.random
     if not isinstance(blocks, Partition):
         if not isinstance(blocks, (list, tuple)) and np.ndim(blocks) == 0:
             raise ValueError(
-                f"`blocks` must be the largest number of data points in a block, a label for each data point, or None; got {shown(blocks)}."
+                "`blocks` must be the largest number of data points in a block, a label "
+                f"for each data point, or None; got {shown(blocks)}."
             )
         try:
             blocks = Partition(blocks)
@@ -212,23 +284,42 @@ def partition_of(blocks: int | ArrayLike | Partition, rows: Rows, rng: np.random
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #a0e1199e
 def rows_of_arrays(
-    options: Arguments, X: np.ndarray, y: np.ndarray, sample_weight: ArrayLike | None, known_variance: ArrayLike | None,
-    rng: np.random.Generator, of_blocks: np.random.Generator,
+    options: Arguments,
+    X: np.ndarray,
+    y: np.ndarray,
+    sample_weight: ArrayLike | None,
+    known_variance: ArrayLike | None,
+    rng: np.random.Generator,
+    of_blocks: np.random.Generator,
 ) -> Data:
-    """The data of a fit to checked X (N, D) and y (N,) or (N, K), in the user's units. ValueError if
-    weights, variances, powers or blocks do not go with them.
+    """The data of a fit to checked X (N, D) and y (N,) or (N, K), in the user's units. ValueError
+    if weights, variances, powers or blocks do not go with them.
     """
     rows, labels, inverse = Rows(X, y), None, None
-    power = None if isinstance(options.power, str) else require_power(options.power, len(X) if options.blocks is None else None)
+    power = (
+        None
+        if isinstance(options.power, str)
+        else require_power(options.power, len(X) if options.blocks is None else None)
+    )
     if options.blocks is None:
         rows = rows._replace(power=power if np.ndim(power) else None)
-        rows = rows if sample_weight is None and known_variance is None else counted(rows, sample_weight, known_variance)
+        rows = (
+            rows
+            if sample_weight is None and known_variance is None
+            else counted(rows, sample_weight, known_variance)
+        )
         power = power if rows.power is None else rows.power
-        in_order = isinstance(options._trainer, Adam)  # whose batches are those of the rows of a source
-        few, inverse = (rows, None) if options.tight else distinct_rows(rows, in_order)  # there, weights are no copies
+        # whose batches are those of the rows of a source
+        in_order = isinstance(options._trainer, Adam)
+        # there, weights are no copies
+        few, inverse = (rows, None) if options.tight else distinct_rows(rows, in_order)
     else:
         rows = counted(rows, sample_weight, known_variance, keep_all=True)
-        blocks = partition_of(options.blocks, rows._replace(power=power if np.shape(power) == (len(X),) else None), of_blocks)
+        blocks = partition_of(
+            options.blocks,
+            rows._replace(power=power if np.shape(power) == (len(X),) else None),
+            of_blocks,
+        )
         power = blocks.powers(power) if np.ndim(power) else power
         few = rows = rows._replace(blocks=blocks.labels, power=power if np.ndim(power) else None)
         named = np.ndim(options.blocks) and not isinstance(options.blocks, Partition)
@@ -236,7 +327,9 @@ def rows_of_arrays(
     sample = few
     if len(rows.X) > SAMPLE_ROWS:
         chosen = rows.at(chosen_rows(len(rows.X), SAMPLE_ROWS, rng))
-        sample = distinct_rows(chosen if options.blocks is None else chosen._replace(blocks=None, power=None))[0]
+        sample = distinct_rows(
+            chosen if options.blocks is None else chosen._replace(blocks=None, power=None)
+        )[0]
     elif options.blocks is not None and np.ndim(rows.weight):
         sample = rows.at(rows.weight > 0.0)
     return Data(rows, few, sample, inverse, power, labels=labels)
@@ -261,36 +354,57 @@ MOST_INDUCING = 1000  # the largest number that it tries
 
 
 def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
-    """The kernel, in which parts that name no columns depend on the columns `rest`: all but those of codes."""
+    """The kernel, in which parts that name no columns depend on the columns `rest`: all but
+    those of codes.
+    """
     if isinstance(part, Combination):
         return replace(part, kernels=tuple(beside_codes(each, rest) for each in part.kernels))
     named = vars(part).get("active_dims", ()) is not None
     return part if named or part.codes else replace(part, active_dims=rest)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
-def starting_model(data: Data, options: Arguments, likelihood: Likelihood, rng: np.random.Generator) -> Model:
+def starting_model(
+    data: Data, options: Arguments, likelihood: Likelihood, rng: np.random.Generator
+) -> Model:
     """The model from which a fit starts.
 
-    Its kernel, features, likelihood and mean are those that are given. With an optimiser, the others are chosen from a sample of the
-    rows. A kernel that is given by its name, a key of `KERNELS`, starts on the scale of the data. Parameters of the likelihood
-    that are `fixed` stay as they are. ValueError if the rows are in units in which parameters cannot be trained.
+    Its kernel, features, likelihood and mean are those that are given. With an optimiser, the
+    others are chosen from a sample of the rows. A kernel that is given by its name, a key of
+    `KERNELS`, starts on the scale of the data. Parameters of the likelihood that are `fixed` stay
+    as they are. ValueError if the rows are in units in which parameters cannot be trained.
     """
     few = data.sample if data.values is None else data.values.sample
     X, y, closed = few.X, few.y, likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
     # lengthscales have the scale of X, and variances that of y squared
-    parts = (("X", X, 0.9), ("y", y if likelihood.real_targets else np.zeros(1), 0.45)) if options.training else ()
+    parts = (
+        (("X", X, 0.9), ("y", y if likelihood.real_targets else np.zeros(1), 0.45))
+        if options.training
+        else ()
+    )
     for name, values, share in parts:
         spread = np.atleast_1d(np.ptp(values, axis=0))
         far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
         if np.any(far):
             column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
-            help = "" if options._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
-            raise ValueError(f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for training:{help} choose other units.")
+            help = (
+                "" if options._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
+            )
+            raise ValueError(
+                f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for "
+                f"training:{help} choose other units."
+            )
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
-    mean = ZeroMean() if options.mean is None else starting_mean(options.mean, X, y if closed else None, few.weight, several)
+    mean = (
+        ZeroMean()
+        if options.mean is None
+        else starting_mean(options.mean, X, y if closed else None, few.weight, several)
+    )
     rest = y - mean(X) if closed and mean.parameters() else y
-    kernel, suggested = options.kernel, options.training is not None and not isinstance(options.kernel, Kernel)
+    kernel, suggested = (
+        options.kernel,
+        options.training is not None and not isinstance(options.kernel, Kernel),
+    )
     if not isinstance(kernel, Kernel):
         ard = len(X) >= ROWS_PER_INPUT * X.shape[1] if options.ard == "auto" else options.ard
         if kernel is None and options.training is None:
@@ -301,9 +415,19 @@ def starting_model(data: Data, options: Arguments, likelihood: Likelihood, rng: 
         kernel = KERNELS[kernel or "se"](variance, each if ard else np.sqrt(np.mean(each**2)))
     elif kernel.codes and len(kernel.codes) < X.shape[1]:
         kernel = beside_codes(kernel, [d for d in range(X.shape[1]) if d not in kernel.codes])
-    features, number = options.features, FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
+    features, number = (
+        options.features,
+        FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing,
+    )
     if features is None:
-        Z = kmeans_points(*((X, number, rng, weight) if data.values is None else (data.places, number, rng, None)), kernel.codes)
+        Z = kmeans_points(
+            *(
+                (X, number, rng, weight)
+                if data.values is None
+                else (data.places, number, rng, None)
+            ),
+            kernel.codes,
+        )
         if len(Z) < number and options.n_inducing != "auto":
             few_rows = f"there are only {len(Z)} distinct rows in X"
             warn_caller(f"`n_inducing` reduced from {number} to {len(Z)}: {few_rows}.", UserWarning)
@@ -316,33 +440,65 @@ def starting_model(data: Data, options: Arguments, likelihood: Likelihood, rng: 
         check_fixed(start, options.fixed)
     start = with_priors(start, options, X) if options.priors else start
     if suggested:
-        start = replace(start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,))))
+        start = replace(
+            start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,)))
+        )
         start = starting_lengthscale(start, few) if closed else start
-    return start if set(options.fixed).isdisjoint(likelihood.parameters()) else replace(start, likelihood=likelihood)
+    return (
+        start
+        if set(options.fixed).isdisjoint(likelihood.parameters())
+        else replace(start, likelihood=likelihood)
+    )
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #obs00002
 def functionals(
-    options: Arguments, observations: Sequence[Observation], weight: ArrayLike | None, known_variance: ArrayLike | None,
-    rng: np.random.Generator, of_blocks: np.random.Generator, encoding: Encoding, values: Data,
+    options: Arguments,
+    observations: Sequence[Observation],
+    weight: ArrayLike | None,
+    known_variance: ArrayLike | None,
+    rng: np.random.Generator,
+    of_blocks: np.random.Generator,
+    encoding: Encoding,
+    values: Data,
 ) -> Data:
-    """The data of a fit to observations, encoded for the model, with the likelihoods of their groups, of which the first is
-    that of the `values`. Weights and known variances have a number for each row of all observations.
+    """The data of a fit to observations, encoded for the model, with the likelihoods of their
+    groups, of which the first is that of the `values`. Weights and known variances have a number
+    for each row of all observations.
     """
     for name in ("mean", "local"):
         if (value := getattr(options, name)) is not None:
-            raise ValueError(f"`{name}` needs a table of function values: with observations, or `monotone`, it must be None; got {shown(value)}.")
+            raise ValueError(
+                f"`{name}` needs a table of function values: with observations, or "
+                f"`monotone`, it must be None; got {shown(value)}."
+            )
     if encoding.likelihood.n_latent > 1 or encoding.likelihood.codes:
-        raise ValueError(f"observations need a likelihood of one function without groups of rows; got {type(encoding.likelihood).__name__}.")
+        raise ValueError(
+            "observations need a likelihood of one function without groups of rows; got "
+            f"{type(encoding.likelihood).__name__}."
+        )
     kinds = {None: encoding.likelihood, "gaussian": Gaussian(), "probit": Probit()}
-    own = min((one for one in observations if one.likelihood is None), key=lambda one: (one.noise_variance is not None, one.code), default=None)
-    parts, rows, known = [GaussianByRow(0.0) if own is not None and own.noise_variance else encoding.likelihood], [], []
+    own = min(
+        (one for one in observations if one.likelihood is None),
+        key=lambda one: (one.noise_variance is not None, one.code),
+        default=None,
+    )
+    parts, rows, known = (
+        [GaussianByRow(0.0) if own is not None and own.noise_variance else encoding.likelihood],
+        [],
+        [],
+    )
     for one in observations:
         likelihood, noise, y = kinds[one.likelihood], one.noise_variance, vars(one)["y"]
         gaussian = isinstance(likelihood, Gaussian)
         if noise and not gaussian:
-            raise ValueError(f"`noise_variance` of {type(one).__name__} is for Gaussian noise, and its likelihood is {type(likelihood).__name__}: leave it out.")
+            raise ValueError(
+                f"`noise_variance` of {type(one).__name__} is for Gaussian noise, and its "
+                f"likelihood is {type(likelihood).__name__}: leave it out."
+            )
         if one.likelihood is None:
-            y = encoding(y if one.level or not np.any(encoding.mean) else np.asarray(y) + encoding.mean)
+            y = encoding(
+                y if one.level or not np.any(encoding.mean) else np.asarray(y) + encoding.mean
+            )
         else:
             y = likelihood.check(np.asarray(y, dtype=float) / (encoding.scale if gaussian else 1.0))
         if gaussian:
@@ -352,11 +508,19 @@ def functionals(
         parts += [likelihood] * (group == len(parts))
         rows.append(Rows(encoding.inputs(one.rows(group)), y))
         known.append(np.full(len(y), (noise or 0.0)))
-    X, y, known = np.concatenate([part.X for part in rows]), np.concatenate([part.y for part in rows]), np.concatenate(known)
+    X, y, known = (
+        np.concatenate([part.X for part in rows]),
+        np.concatenate([part.y for part in rows]),
+        np.concatenate(known),
+    )
     if known_variance is not None:
-        known = known + require_each(known_variance, "known_variance", len(X), "the known noise variance of each target")
+        known = known + require_each(
+            known_variance, "known_variance", len(X), "the known noise variance of each target"
+        )
     known = known / np.max(encoding.scale) ** 2 if np.any(known) else None
-    return replace(rows_of_arrays(options, X, y, weight, known, rng, of_blocks), values=values, parts=parts)
+    return replace(
+        rows_of_arrays(options, X, y, weight, known, rng, of_blocks), values=values, parts=parts
+    )
 
 
 def observing(model: Model, data: Data) -> Model:
@@ -364,9 +528,12 @@ def observing(model: Model, data: Data) -> Model:
     parts, D = list(data.parts), data.values.few.n_dims
     if not isinstance(parts[0], GaussianByRow):
         parts[0] = model.likelihood
-    likelihood = Mixed(tuple(parts)) if len(parts) > 1 or isinstance(parts[0], GaussianByRow) else parts[0]
+    likelihood = (
+        Mixed(tuple(parts)) if len(parts) > 1 or isinstance(parts[0], GaussianByRow) else parts[0]
+    )
     if all(isinstance(part, Gaussian) for part in parts) and likelihood is not parts[0]:
-        noise = [part.noise_variance for part in parts] + [1.0] * (len(parts) == 1)  # there are at least two groups
+        # there are at least two groups
+        noise = [part.noise_variance for part in parts] + [1.0] * (len(parts) == 1)
         likelihood = GroupedGaussian(tuple(noise), 2 * D + 1)
     return replace(model, kernel=Observed(model.kernel, D), likelihood=likelihood)
 
@@ -374,12 +541,20 @@ def observing(model: Model, data: Data) -> Model:
 def choose_power(
     start: Model, few: Rows, options: Arguments, rng: np.random.Generator, limit: TimeLimit
 ) -> tuple[Model, np.ndarray, dict[str, Any]]:
-    """The model to start from, the power that the name in `options.power` selects, and the results of the search as a dictionary.
+    """The model to start from, the power that the name in `options.power` selects, and the
+    results of the search as a dictionary.
     """
     if options.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(options.power, start.likelihood)), {}
     power, model, sweep = held_out_power(
-        start, few, rng, jitter=options.jitter, training=options._trainer, fixed=options.fixed, tight=options.tight, limit=limit,
+        start,
+        few,
+        rng,
+        jitter=options.jitter,
+        training=options._trainer,
+        fixed=options.fixed,
+        tight=options.tight,
+        limit=limit,
         progress=bool(options.verbose),
     )
     return model, np.asarray(power), {"power_sweep": sweep}
@@ -398,7 +573,9 @@ class Outcome:
     entries: dict[str, Any] | None = None
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #38532800
-def trained(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
+def trained(
+    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
+) -> Outcome:
     """The result of training from `start`, with the options in the arguments of the estimator,
     within a limit of time that began with the fit.
     """
@@ -407,17 +584,32 @@ def trained(start: Model, data: Data, options: Arguments, rng: np.random.Generat
         return Outcome(start, entries={"message": "nothing was trained"})
     asked = data.asked(options.jitter, options.tight, training=True)
     result = train(
-        start, **asked, training=options._trainer, fixed=options.fixed, rng=rng, limit=limit, progress=bool(options.verbose)
+        start,
+        **asked,
+        training=options._trainer,
+        fixed=options.fixed,
+        rng=rng,
+        limit=limit,
+        progress=bool(options.verbose),
     )
     sites, trace = result.fit.start, result.history - result.log_prior
-    entries = {"message": result.message, "limit": result.limit, "log_evidence_trace": trace, "n_lengthscales": 0, **result.counts}
+    entries = {
+        "message": result.message,
+        "limit": result.limit,
+        "log_evidence_trace": trace,
+        "n_lengthscales": 0,
+        **result.counts,
+    }
     free = result.model.parameters()
     for name in options.fixed:
         free.pop(name, None)
     for name, value in free.items():
         entries["n_lengthscales"] += np.size(value) if "log_lengthscale" in name else 0
     if start.priors:
-        entries |= {"log_prior": log_prior(start.priors, free)[0], "log_prior_trace": result.log_prior}
+        entries |= {
+            "log_prior": log_prior(start.priors, free)[0],
+            "log_prior_trace": result.log_prior,
+        }
     if data.inverse is not None and isinstance(sites, np.ndarray):
         sites = sites[:, :, data.inverse]
     return Outcome(result.model, sites, result.converged, result.n_iter, entries)
@@ -428,59 +620,105 @@ ADDED = {"weight": 1.0, "known_variance": 0.0}  # of rows of signs
 
 
 def with_signs(
-    options: Arguments, data: Data, observations: Sequence[Observation], weight: ArrayLike | None, known_variance: ArrayLike | None,
-    names: Sequence[str], rng: np.random.Generator,
+    options: Arguments,
+    data: Data,
+    observations: Sequence[Observation],
+    weight: ArrayLike | None,
+    known_variance: ArrayLike | None,
+    names: Sequence[str],
+    rng: np.random.Generator,
 ) -> tuple[Sequence[Observation], ArrayLike | None, ArrayLike | None]:
-    """The observations with signs of slopes at centres of the inputs as further ones, and weights and known variances of all."""
+    """The observations with signs of slopes at centres of the inputs as further ones, and
+    weights and known variances of all.
+    """
     rows, found = data.rows, []
     if isinstance(rows, Source) or options.blocks is not None or np.ndim(options.power):
-        raise ValueError("`monotone` needs data in memory, no `blocks` and one `power`; otherwise give observations, with SlopeSign among them.")
+        raise ValueError(
+            "`monotone` needs data in memory, no `blocks` and one `power`; otherwise give "
+            "observations, with SlopeSign among them."
+        )
     for name, sign in options.monotone.items():
         column = names.index(name) if name in names else name
         if column not in range(rows.n_dims) or sign not in (-1, 1):
-            raise ValueError(f"`monotone` must give 1 or -1 for columns of X, {shown(names or list(range(rows.n_dims)))}; got {shown(dict(options.monotone))}.")
+            raise ValueError(
+                "`monotone` must give 1 or -1 for columns of X, "
+                f"{shown(names or list(range(rows.n_dims)))}; got "
+                f"{shown(dict(options.monotone))}."
+            )
         found.append(SlopeSign(kmeans_points(rows.X, MOST_SIGNS, rng), column, sign))
     more = sum(len(one.X) for one in found)
-    columns = (None if given is None else np.append(given, np.full(more, fill)) for given, fill in zip((weight, known_variance), ADDED.values()))
+    columns = (
+        None if given is None else np.append(given, np.full(more, fill))
+        for given, fill in zip((weight, known_variance), ADDED.values())
+    )
     return [*observations, *found], *columns
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #obs00005
-MOST_DOUBT, ROUNDS = 0.01, 10  # probability of a wrong slope that is tolerated, and how often signs are added
-CANDIDATES, MORE_SIGNS = 500, 10  # places at which slopes are judged, of each of two kinds, and signs that are added at once
+# probability of a wrong slope that is tolerated, and how often signs are added
+MOST_DOUBT, ROUNDS = 0.01, 10
+# places at which slopes are judged, of each of two kinds, and signs that are added at once
+CANDIDATES, MORE_SIGNS = 500, 10
 
 
-def surer(outcome: Outcome, data: Data, options: Arguments, rng: np.random.Generator) -> tuple[Outcome, Data]:
-    """The outcome and the data with further signs where a slope of the wrong sign is most probable, among inputs of the
-    data and random places between their extremes. Its entries say what probability is left.
+def surer(
+    outcome: Outcome, data: Data, options: Arguments, rng: np.random.Generator
+) -> tuple[Outcome, Data]:
+    """The outcome and the data with further signs where a slope of the wrong sign is most probable,
+    among inputs of the data and random places between their extremes. Its entries say what
+    probability is left.
     """
     rows, D, places = data.rows, data.values.few.n_dims, data.values.few.X
-    signs = np.unique(np.column_stack([rows.X[:, D:], rows.y])[rows.X[:, 2 * D] == SIGN], axis=0)  # vector, code, group, sign
+    # vector, code, group, sign
+    signs = np.unique(np.column_stack([rows.X[:, D:], rows.y])[rows.X[:, 2 * D] == SIGN], axis=0)
     between = rng.uniform(places.min(axis=0), places.max(axis=0), size=(CANDIDATES, D))
     places = np.vstack([places[rng.permutation(len(places))[:CANDIDATES]], between])
     every = np.vstack([np.hstack([places, np.tile(sign, (len(places), 1))]) for sign in signs])
     for left in reversed(range(ROUNDS)):
         data = replace(data, rows=rows, few=rows, inverse=None)
-        fit = model_evidence(outcome.model, start=outcome.sites, **data.asked(options.jitter, options.tight))
+        fit = model_evidence(
+            outcome.model, start=outcome.sites, **data.asked(options.jitter, options.tight)
+        )
         mean, var = model_predict(outcome.model, fit.posteriors, every[:, :-1])
         doubt = ndtr(-every[:, -1] * mean / np.sqrt(var))
         worst = np.argsort(-doubt)[: np.count_nonzero(doubt > MOST_DOUBT)]
         worst = worst[:: max(1, len(worst) // MORE_SIGNS)]
         if not left or not len(worst):
             break
-        columns = {name: np.append(np.broadcast_to(getattr(rows, name), rows.n_data), np.full(len(worst), fill)) for name, fill in ADDED.items()}
-        rows = rows._replace(X=np.vstack([rows.X, every[worst, :-1]]), y=np.append(rows.y, every[worst, -1]), **columns)
-        sites = None if fit.start is None else np.concatenate([fit.start, np.zeros((2, 1, len(worst)))], axis=2)
+        columns = {
+            name: np.append(
+                np.broadcast_to(getattr(rows, name), rows.n_data), np.full(len(worst), fill)
+            )
+            for name, fill in ADDED.items()
+        }
+        rows = rows._replace(
+            X=np.vstack([rows.X, every[worst, :-1]]),
+            y=np.append(rows.y, every[worst, -1]),
+            **columns,
+        )
+        sites = (
+            None
+            if fit.start is None
+            else np.concatenate([fit.start, np.zeros((2, 1, len(worst)))], axis=2)
+        )
         outcome = replace(outcome, sites=sites)
-    entry = float(np.max(doubt)), float(np.mean(doubt)), len(doubt), int(np.count_nonzero(rows.X[:, 2 * D] == SIGN))
-    return replace(outcome, sites=fit.start, entries=outcome.entries | {"wrong_slopes": entry}), data
+    entry = (
+        float(np.max(doubt)),
+        float(np.mean(doubt)),
+        len(doubt),
+        int(np.count_nonzero(rows.X[:, 2 * D] == SIGN)),
+    )
+    return replace(
+        outcome, sites=fit.start, entries=outcome.entries | {"wrong_slopes": entry}
+    ), data
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #e4e6c629
 WORTH = 0.01  # nats per data point that more inducing points must gain
 
 
 def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, float, float]:
-    """How good a trained model is: the name of the measure, its value, and the distance between the bounds on the evidence of the
-    exact process, or ∞ where there are none. Both numbers are in nats per data point. Cost 8NM² flops.
+    """How good a trained model is: the name of the measure, its value, and the distance between the
+    bounds on the evidence of the exact process, or ∞ where there are none. Both numbers are in nats
+    per data point. Cost 8NM² flops.
     """
     asked, gap = data.asked(options.jitter, options.tight), np.inf
     rows, jitter = asked["data"], asked.pop("jitter")
@@ -492,13 +730,17 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
             return "log_evidence", low, gap
     fit = model_evidence(outcome.model, start=outcome.sites, jitter=jitter, **asked)
     density = model_leave_one_out(outcome.model, fit, **asked)
-    weight = np.concatenate([np.broadcast_to(piece.weight, piece.n_data) for piece in rows.pieces()])
+    weight = np.concatenate(
+        [np.broadcast_to(piece.weight, piece.n_data) for piece in rows.pieces()]
+    )
     proper = np.isfinite(density)
     mean = np.average(density[proper], weights=weight[proper]) if np.any(proper) else -np.inf
     return "log_density", float(mean), gap
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #c2d97b58
-def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit) -> Outcome:
+def grown(
+    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
+) -> Outcome:
     """The result of training with the number of inducing points that the data need."""
     few = data.sample
     weight = few.weight if np.ndim(few.weight) else None
@@ -508,13 +750,18 @@ def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator
         while not ended:
             size = min(size, MOST_INDUCING)
             if size <= FIRST_SIZES[-1]:
-                model, more = start, kmeans_points(data.places, size, rng, weight, start.kernel.codes)
+                model, more = (
+                    start,
+                    kmeans_points(data.places, size, rng, weight, start.kernel.codes),
+                )
             else:
                 more = greedy_points(model.kernel, data.places, size, first=Z)
             if len(more) == len(Z):
                 ended = "the points explain all data"
                 break
-            outcome = trained(replace(model, features=InducingPoints(more)), data, options, rng, limit)
+            outcome = trained(
+                replace(model, features=InducingPoints(more)), data, options, rng, limit
+            )
             measure, value, gap = measured(outcome, data, options)
             better = kept is None or np.isnan(best) or value > best + WORTH
             kept, best = (outcome, value) if better else (kept, best)
@@ -528,14 +775,27 @@ def grown(start: Model, data: Data, options: Arguments, rng: np.random.Generator
             elif size >= FIRST_SIZES[-1] and not better:
                 ended = f"more points gained less than {WORTH:g} nats per data point"
             elif size >= FIRST_SIZES[-1] and gap < WORTH:
-                ended = f"at these parameters more points can gain less than {WORTH:g} nats per data point"
+                ended = (
+                    f"at these parameters more points can gain less than {WORTH:g} nats "
+                    "per data point"
+                )
             size *= 2
     except KeyboardInterrupt:
         limit.interrupt(outcome)
         kept, late, ended = kept or outcome, True, str(limit)
-    entries = {"inducing_sweep": {name: np.array(values) for name, values in sweep.items()}, "growth_ended": ended} if len(sweep) > 1 else {}
+    entries = (
+        {
+            "inducing_sweep": {name: np.array(values) for name, values in sweep.items()},
+            "growth_ended": ended,
+        }
+        if len(sweep) > 1
+        else {}
+    )
     if late and kept.converged:
-        entries |= {"message": f"{ended} while the number of inducing points grew", "limit": "max_time"}
+        entries |= {
+            "message": f"{ended} while the number of inducing points grew",
+            "limit": "max_time",
+        }
     return replace(kept, entries=kept.entries | entries, converged=kept.converged and not late)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
@@ -545,13 +805,17 @@ COMPARED_ROWS = 100
 
 
 def learned_nothing(model: Model, fit: Fit, few: Rows) -> bool:
-    """Whether the posterior and the prior give the same density to some targets of the rows `few`. Cost 2SM² flops.
+    """Whether the posterior and the prior give the same density to some targets of the rows
+    `few`. Cost 2SM² flops.
     """
     rows = few.at(np.unique(np.linspace(0, few.n_data - 1, COMPARED_ROWS).astype(int)))
     mean, var = model_predict(model, fit.posteriors, rows.X)
     before = np.broadcast_to(model.mean(rows.X).T, mean.shape)
     latents = (mean, var), (before, np.broadcast_to(model.kernel.diag(rows.X), var.shape))
-    after, prior = (predictive_log_density(model.likelihood.at(rows.X), rows.y, m, v + rows.known_variance) for m, v in latents)
+    after, prior = (
+        predictive_log_density(model.likelihood.at(rows.X), rows.y, m, v + rows.known_variance)
+        for m, v in latents
+    )
     return bool(np.mean(np.abs(after - prior)) < ALIKE)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #c471436f
@@ -561,23 +825,35 @@ def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) ->
     """
     sums = fit.sums
     entries = outcome.entries | {
-        "jitter": fit.jitter, "n_clipped": sums.n_clipped, "n_samples": sums.n_rows, "determined_directions": directions,
+        "jitter": fit.jitter,
+        "n_clipped": sums.n_clipped,
+        "n_samples": sums.n_rows,
+        "determined_directions": directions,
         "learned_nothing": directions < NOTHING and learned_nothing(outcome.model, fit, data.few),
         "target_variance": float(np.mean(data.moments[1].square)) / data.moments[1].weight,
-        "unexplained_variance": sums.unexplained / sums.n_rows, "unexplained_share": sums.unexplained / sums.prior,
-    }  # fmt: skip
+        "unexplained_variance": sums.unexplained / sums.n_rows,
+        "unexplained_share": sums.unexplained / sums.prior,
+    }
     if not fit.searched:
         return entries
     if not fit.converged:
         warn_caller(
-            f"inference did not converge: after {fit.n_sweeps} sweeps a site still changes by {fit.change:.2g} in "
-            f"units of the posterior{'' if fit.usable else ', and its log evidence is NaN'}; try another `power`, or start from a smaller kernel variance or more noise (see the page “Sites that oscillate”).",
+            f"inference did not converge: after {fit.n_sweeps} sweeps a site still "
+            f"changes by {fit.change:.2g} in "
+            "units of the "
+            f"posterior{'' if fit.usable else ', and its log evidence is NaN'}; try "
+            "another `power`, or start from a smaller kernel variance or more noise (see "
+            "the page “Sites that oscillate”).",
             ConvergenceWarning,
         )
     return entries | {
-        "sweeps_last": fit.n_sweeps, "largest_site_change": fit.change, "smallest_step": fit.step, "sweep_trace": fit.trace,
-        "smallest_cavity": fit.smallest_cavity, "quadrature_error": fit.quadrature_error,
-    }  # fmt: skip
+        "sweeps_last": fit.n_sweeps,
+        "largest_site_change": fit.change,
+        "smallest_step": fit.step,
+        "sweep_trace": fit.trace,
+        "smallest_cavity": fit.smallest_cavity,
+        "quadrature_error": fit.quadrature_error,
+    }
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #c3ccb93d
 HIGHEST_POWER = 0.8  # at which neighbours are tried
@@ -586,8 +862,8 @@ LARGE_LOSS = 0.5  # nats per row; leaving out whole blocks may lose some where p
 
 
 def in_memory(data: Data) -> Data:
-    """The data of a source with all rows in memory: as for arrays, those of a positive weight or, in
-    blocks, which are numbered, all.
+    """The data of a source with all rows in memory: as for arrays, those of a positive weight or,
+    in blocks, which are numbered, all.
     """
     source, labels = data.rows, None
     rows = source.sample(source.n_data, np.random.default_rng(0))  # all of them, in order
@@ -613,15 +889,26 @@ def rows_for_prediction(
     n_neighbours = N_NEIGHBOURS if isinstance(local, str) else int(local)
     rows = local_rows(fit, data.rows, data.power, n_neighbours, data.labels)
     used = f"{n_neighbours} neighbours" if rows.blocks is None else "blocks"
-    entries = {"local": used, "local_megabytes": sum(np.asarray(part).nbytes for part in rows.parts().values() if part is not None) / 1e6}
+    entries = {
+        "local": used,
+        "local_megabytes": sum(
+            np.asarray(part).nbytes for part in rows.parts().values() if part is not None
+        )
+        / 1e6,
+    }
     if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
         return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
     gain = local_gain(model, fit.posteriors, data.rows, rows)
     if local == "blocks" and gain < -LARGE_LOSS and len(rows.members) > 1:
         warn_caller(
-            f"`local='blocks'` predicts left out rows by {-gain:.2g} nats per row worse than the global prediction: set `local` to None, or to 'auto', or raise `power`.",
+            f"`local='blocks'` predicts left out rows by {-gain:.2g} nats per row worse "
+            "than the global prediction: set `local` to None, or to 'auto', or raise "
+            "`power`.",
             UserWarning,
         )
     if local == "blocks" or gain > LEAST_GAIN:
         return rows, entries | {"local_gain": gain} if np.isfinite(gain) else entries
-    return None, {"local": f"off, because {used} do not predict left out rows better", "local_gain": gain}
+    return None, {
+        "local": f"off, because {used} do not predict left out rows better",
+        "local_gain": gain,
+    }

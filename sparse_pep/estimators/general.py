@@ -29,16 +29,17 @@ OF_GROUPS = "GroupedGaussian", "GaussianByRow", "Mixed"  # made for groups of ro
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEP(RealTargets):
-    """A sparse Gaussian process model with any likelihood except those of several classes, by Power EP.
+    """A sparse Gaussian process model with any likelihood except those of several classes, by Power
+    EP.
 
     Parameters
     ----------
     likelihood : Likelihood or str
         An object of `sparse_pep.likelihoods`, whose parameters are the start of training, or a
-        name: "gaussian", "student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull", "beta",
-        "ordinal", "poisson", "negative_binomial", ... If all counts are
-        large, `SquaredExponential() + Constant()` is a better `kernel` than the default. The
-        default alone has to explain that their logarithm is far from the prior mean of 0.
+        name: "gaussian", "student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull",
+        "beta", "ordinal", "poisson", "negative_binomial", ... If all counts are large,
+        `SquaredExponential() + Constant()` is a better `kernel` than the default. The default alone
+        has to explain that their logarithm is far from the prior mean of 0.
     {parameters}
 
     Attributes
@@ -71,7 +72,9 @@ class SparsePEP(RealTargets):
     likelihood: Likelihood | str = "gaussian"
 
     def __sklearn_tags__(self) -> Any:
-        """The tags of scikit-learn. Its score is a log density, not R², so it is not judged by R²."""
+        """The tags of scikit-learn. Its score is a log density, not R², so it is not judged by
+        R².
+        """
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.regressor_tags.poor_score = True
         return tags
@@ -80,21 +83,37 @@ class SparsePEP(RealTargets):
         """The likelihood at the start of training. By the name "ordinal" it has the cut points that
         the targets suggest. ValueError if it is one of several classes.
         """
-        likelihood = likelihood_named(self.likelihood, {name: kind for name, kind in LIKELIHOODS.items() if name not in OF_GROUPS})
+        likelihood = likelihood_named(
+            self.likelihood,
+            {name: kind for name, kind in LIKELIHOODS.items() if name not in OF_GROUPS},
+        )
         if isinstance(likelihood, Softmax):
-            raise ValueError(f"`likelihood` 'softmax' has {likelihood.n_latent} latent functions: use SparsePEPClassifier.")
+            raise ValueError(
+                f"`likelihood` 'softmax' has {likelihood.n_latent} latent functions: use "
+                "SparsePEPClassifier."
+            )
         if likelihood.codes:
-            raise ValueError("`likelihood` GroupedGaussian: use SparsePEPRegressor, with this as its `noise_variance`.")
+            raise ValueError(
+                "`likelihood` GroupedGaussian: use SparsePEPRegressor, with this as its "
+                "`noise_variance`."
+            )
         if isinstance(likelihood, Ordinal) and isinstance(self.likelihood, str):
             rows = data.rows  # of which `few` may lack a class
             classes = np.unique(rows.y) if isinstance(rows, Rows) else classes_of(rows)
             return Ordinal.from_targets(np.append(data.few.y, classes))
         return likelihood
 
-    def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log predictive density of y at X, in nats per row, of counts the log probability: not R², and not D², the share of
-        the deviance that is explained. For those give `predict(X)`, the mean of y, to scikit-learn's `r2_score`, or to
-        `d2_tweedie_score`, which with `power=1` is D² of counts by the Poisson deviance. A source brings its own y and weights.
+    def score(
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean log predictive density of y at X, in nats per row, of counts the log probability:
+        not R², and not D², the share of the deviance that is explained. For those give
+        `predict(X)`, the mean of y, to scikit-learn's `r2_score`, or to `d2_tweedie_score`, which
+        with `power=1` is D² of counts by the Poisson deviance. A source brings its own y and
+        weights.
         """
         X, y, sample_weight = self._compared(X, y, sample_weight)
         density = self.predict_log_density(X, y)

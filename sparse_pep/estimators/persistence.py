@@ -38,7 +38,10 @@ from ..training import LBFGS, Adam
 # %% ../../nbs/internals/estimators/persistence.ipynb #69a8bb56
 KINDS = {
     "kernel": KERNELS | {"Observed": Observed},
-    "features": {kind.__name__: kind for kind in (InducingPoints, GaussianBlur, Wavelet, Derivative, Fourier, Mixture)},
+    "features": {
+        kind.__name__: kind
+        for kind in (InducingPoints, GaussianBlur, Wavelet, Derivative, Fourier, Mixture)
+    },
     "likelihood": LIKELIHOODS | {"Softmax": Softmax},
     "mean": MEANS,
     "priors": PRIORS,
@@ -47,13 +50,21 @@ KINDS = {
 
 
 def to_config(part: Any, argument: str) -> dict[str, Any]:
-    """The class and the fields of a part of a model, for JSON. ValueError if it is not one of the `KINDS` of its `argument`."""
+    """The class and the fields of a part of a model, for JSON. ValueError if it is not one of
+    the `KINDS` of its `argument`.
+    """
     require_kind(part, KINDS[argument], argument)
     config = {"kind": type(part).__name__}
     for name in signature(type(part)).parameters:
         value = getattr(part, name)
         several = isinstance(value, (list, tuple)) and any(is_dataclass(one) for one in value)
-        config[name] = [to_config(one, argument) for one in value] if several else to_config(value, argument) if is_dataclass(value) else np.asarray(value).tolist()
+        config[name] = (
+            [to_config(one, argument) for one in value]
+            if several
+            else to_config(value, argument)
+            if is_dataclass(value)
+            else np.asarray(value).tolist()
+        )
     return config
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
@@ -69,17 +80,43 @@ def from_config(config: dict[str, Any], argument: str) -> Any:
         return kinds[config["kind"]](**values)
     except (AttributeError, KeyError, TypeError) as error:
         known = ", ".join(kinds)
-        raise ValueError(f"its `{argument}` is described by {shown(config)}, which does not fit; known kinds: {known}.") from error
+        raise ValueError(
+            f"its `{argument}` is described by {shown(config)}, which does not fit; known "
+            f"kinds: {known}."
+        ) from error
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #6eaab522
 FORMAT = "sparse_pep model"
 ESTIMATORS = "SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier"
 FORMAT_VERSION = 1
 SAVED = (
-    "x_mean_", "x_scale_", "x_range_", "y_mean_", "y_scale_", "log_marginal_likelihood_value_", "converged_", "n_iter_", "n_features_in_",
-    "n_samples_seen_", "q_mean_", "q_cov_", "site_precision_", "site_shift_", "diagnostics_",
-)  # fmt: skip
-NOT_SAVED = ("kernel", "features", "power", "blocks", "random_state", "likelihood", "mean", "priors", "training")
+    "x_mean_",
+    "x_scale_",
+    "x_range_",
+    "y_mean_",
+    "y_scale_",
+    "log_marginal_likelihood_value_",
+    "converged_",
+    "n_iter_",
+    "n_features_in_",
+    "n_samples_seen_",
+    "q_mean_",
+    "q_cov_",
+    "site_precision_",
+    "site_shift_",
+    "diagnostics_",
+)
+NOT_SAVED = (
+    "kernel",
+    "features",
+    "power",
+    "blocks",
+    "random_state",
+    "likelihood",
+    "mean",
+    "priors",
+    "training",
+)
 
 
 def require_path(path: str | Path) -> None:
@@ -96,7 +133,9 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
     try:
         json.dumps(without_arrays(dict(extra or {}), {}), default=as_plain)
     except TypeError as error:
-        raise ValueError(f"`extra` may hold only arrays and values that JSON can represent: {error}.") from error
+        raise ValueError(
+            f"`extra` may hold only arrays and values that JSON can represent: {error}."
+        ) from error
     arguments, posteriors = model.get_params(deep=False), model._posteriors
     arguments["monotone"] = [*(model.monotone or {}).items()]  # whose keys may be numbers
     fitted = {name: getattr(model, name) for name in SAVED if hasattr(model, name)}
@@ -105,7 +144,9 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
         labels = model.classes_
         if as_objects := labels.dtype.kind == "O":
             if not all(isinstance(label, (str, int, float)) for label in labels):
-                raise ValueError(f"only labels that are text or numbers can be saved; got {labels}.")
+                raise ValueError(
+                    f"only labels that are text or numbers can be saved; got {labels}."
+                )
             labels = np.asarray(labels.tolist())
         fitted["classes_"] = {"labels": labels, "objects": as_objects}
     training = model.training
@@ -113,13 +154,20 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
         training = {k: v for k, v in to_config(training, "training").items() if k != "checkpoint"}
     state = {
         "estimator": type(model).__name__,
-        "arguments": {k: v for k, v in arguments.items() if k not in NOT_SAVED and not isinstance(v, Likelihood)},
+        "arguments": {
+            k: v
+            for k, v in arguments.items()
+            if k not in NOT_SAVED and not isinstance(v, Likelihood)
+        },
         "numerics": {"jitter": model._jitter, "tight": model._tight},
         "training": training,
         "power": np.asarray(model.power_),
         "blocks": model._blocks,
         "rows": None if model._local is None else model._local.parts(),
-        **{name: to_config(getattr(model._model, name), name) for name in ("kernel", "features", "likelihood", "mean")},
+        **{
+            name: to_config(getattr(model._model, name), name)
+            for name in ("kernel", "features", "likelihood", "mean")
+        },
         "priors": {name: to_config(prior, "priors") for name, prior in model.priors_.items()},
         "fitted": fitted,
         "feature_names": list(getattr(model, "feature_names_in_", [])),
@@ -132,29 +180,48 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4ea84655
 def require_finite_parts(value: object, name: str) -> None:
-    """Raise a ValueError unless all numbers in a part of a state, at any depth, are finite. `name` is the part's, for messages."""
+    """Raise a ValueError unless all numbers in a part of a state, at any depth, are finite.
+    `name` is the part's, for messages.
+    """
     if isinstance(value, dict):
         for key, part in value.items():
             require_finite_parts(part, key)
-    elif value is not None and np.asarray(value).dtype.kind not in "US" and not np.all(np.isfinite(value)):
+    elif (
+        value is not None
+        and np.asarray(value).dtype.kind not in "US"
+        and not np.all(np.isfinite(value))
+    ):
         raise ValueError(f"its `{name}` must hold finite numbers; got {shown(value)}.")
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
 def restored(state: dict[str, Any]) -> Any:
-    """The estimator that a saved state describes, without its training data. ValueError unless its parts fit together: it
-    predicts at two points, and says how it was fitted.
+    """The estimator that a saved state describes, without its training data. ValueError unless its
+    parts fit together: it predicts at two points, and says how it was fitted.
     """
     if state["estimator"] not in ESTIMATORS:
-        raise ValueError(f"its `estimator` must be one of {', '.join(ESTIMATORS)}; got {shown(state['estimator'])}.")
+        raise ValueError(
+            f"its `estimator` must be one of {', '.join(ESTIMATORS)}; got "
+            f"{shown(state['estimator'])}."
+        )
     for name in ("posterior", "latent", "rows", "power", "blocks"):
         require_finite_parts(state[name], name)
-    require_finite_parts({name: value for name, value in state["fitted"].items() if name[:2] in ("x_", "y_", "q_")}, "fitted")
-    kind, fitted = getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"]), state["fitted"]
-    parts = {name: from_config(state[name], name) for name in ("kernel", "features", "likelihood", "mean")}
+    require_finite_parts(
+        {name: value for name, value in state["fitted"].items() if name[:2] in ("x_", "y_", "q_")},
+        "fitted",
+    )
+    kind, fitted = (
+        getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"]),
+        state["fitted"],
+    )
+    parts = {
+        name: from_config(state[name], name)
+        for name in ("kernel", "features", "likelihood", "mean")
+    }
     priors = {name: from_config(config, "priors") for name, config in state["priors"].items()}
     training = state["training"]
     arguments = state["arguments"] | {
-        "fixed": tuple(state["arguments"]["fixed"]), "monotone": dict(state["arguments"]["monotone"]) or None,
+        "fixed": tuple(state["arguments"]["fixed"]),
+        "monotone": dict(state["arguments"]["monotone"]) or None,
         "power": state["power"],
         "blocks": state["blocks"],
         "mean": parts["mean"] if parts["mean"].parameters() else None,
@@ -171,27 +238,45 @@ def restored(state: dict[str, Any]) -> Any:
     for name in SAVED:
         if name in fitted or name not in ("site_precision_", "site_shift_"):
             setattr(model, name, fitted[name])
-    columns = model.columns_ = None if state["columns"] is None else Columns.from_json(state["columns"])
+    columns = model.columns_ = (
+        None if state["columns"] is None else Columns.from_json(state["columns"])
+    )
     if columns is not None and len(columns.columns) != model.n_features_in_:
         raise ValueError("its `columns` must describe each column of the table.")
     n_inputs = model.n_features_in_ if columns is None else len(columns.names)
     if np.shape(fitted["x_range_"]) != (2, n_inputs):
-        raise ValueError(f"its `x_range_` must hold the least and the largest value of {n_inputs} inputs; got {shown(fitted['x_range_'])}.")
-    model.x_mean_, model.x_scale_ = fitted["x_mean_"] + np.zeros(n_inputs), fitted["x_scale_"] + np.zeros(n_inputs)
+        raise ValueError(
+            f"its `x_range_` must hold the least and the largest value of {n_inputs} "
+            f"inputs; got {shown(fitted['x_range_'])}."
+        )
+    model.x_mean_, model.x_scale_ = (
+        fitted["x_mean_"] + np.zeros(n_inputs),
+        fitted["x_scale_"] + np.zeros(n_inputs),
+    )
     classes = fitted.get("classes_")
     if classes is not None:
-        model.classes_ = classes["labels"].astype(object) if classes["objects"] else classes["labels"]
+        model.classes_ = (
+            classes["labels"].astype(object) if classes["objects"] else classes["labels"]
+        )
     model._model, model.priors_ = whole, priors
     check_priors(priors, model.parameters())
     for name, part in (parts | {"kernel": kernel, "likelihood": likelihood}).items():
         setattr(model, f"{name}_", part)
     model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
-    model._blocks, model._local = state["blocks"], LocalRows(**state["rows"]) if state["rows"] else None
+    model._blocks, model._local = (
+        state["blocks"],
+        LocalRows(**state["rows"]) if state["rows"] else None,
+    )
     model._jitter, model._tight = state["numerics"]["jitter"], state["numerics"]["tight"]
     M, latent = len(model.features_), state["latent"].values()
     factors = [state["posterior"]["Kuu"], *(part["B"] for part in latent)]
-    if any(np.shape(lower) != (M, M) or np.any(np.diag(lower) <= 0.0) for lower in factors) or any(len(part["b"]) != M for part in latent):
-        raise ValueError(f"its posterior must have Cholesky factors of shape ({M}, {M}) and vectors of {M} numbers, one for each inducing variable.")
+    if any(np.shape(lower) != (M, M) or np.any(np.diag(lower) <= 0.0) for lower in factors) or any(
+        len(part["b"]) != M for part in latent
+    ):
+        raise ValueError(
+            f"its posterior must have Cholesky factors of shape ({M}, {M}) and vectors of "
+            f"{M} numbers, one for each inducing variable."
+        )
     Kuu = Factor(state["posterior"]["Kuu"], state["posterior"]["jitter"])
     model._posteriors = [Posterior(Kuu, Factor(part["B"]), part["b"]) for part in latent]
     model.extra_ = state["extra"]
@@ -200,7 +285,9 @@ def restored(state: dict[str, Any]) -> Any:
         _, var = model._latent(X)
         found = model.predict(X) if classes is None else model.predict_proba(X)
     if classes is not None and found.shape != (2, len(model.classes_)):
-        raise ValueError(f"it has {len(model.classes_)} classes, but probabilities of shape {found.shape}.")
+        raise ValueError(
+            f"it has {len(model.classes_)} classes, but probabilities of shape {found.shape}."
+        )
     if not all(np.all(np.isfinite(part)) for part in (*model.predict_f(X), found)):
         raise ValueError("its predictions are not finite.")
     model.summary()
@@ -233,7 +320,9 @@ def load(path: str | Path) -> Any:
     try:
         return restored(state)
     except KeyError as error:
-        raise ValueError(f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}.") from error
+        raise ValueError(
+            f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}."
+        ) from error
     except DAMAGE as error:
         fault = " ".join(str(error).split())
         raise ValueError(f"`{path}` is a {FORMAT} file, but it cannot be used: {fault}") from error

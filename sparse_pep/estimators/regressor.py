@@ -77,8 +77,8 @@ class SparsePEPRegressor(RealTargets):
     _many_outputs = True
 
     def __sklearn_tags__(self) -> Any:
-        """The tags of scikit-learn. Several outputs and gaps in X are supported, and a fit without training is not
-        judged by its R².
+        """The tags of scikit-learn. Several outputs and gaps in X are supported, and a fit without
+        training is not judged by its R².
         """
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.target_tags.multi_output = True
@@ -90,7 +90,9 @@ class SparsePEPRegressor(RealTargets):
         grouped = isinstance(self.noise_variance, GroupedGaussian)
         return self.noise_variance if grouped else Gaussian(self.noise_variance)
 
-    def predict_log_density(self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None) -> np.ndarray:
+    def predict_log_density(
+        self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
+    ) -> np.ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, noise included. With several
         outputs it is their joint log density.
 
@@ -113,20 +115,32 @@ class SparsePEPRegressor(RealTargets):
         data = self._training_data("`log_marginal_likelihood_bounds`")
         if data.memory is not None:
             raise ValueError(
-                "`log_marginal_likelihood_bounds` needs all training data, but after `partial_fit` the earlier data are gone: call `fit` with all data."
+                "`log_marginal_likelihood_bounds` needs all training data, but after "
+                "`partial_fit` the earlier data are gone: call `fit` with all data."
             )
         return model_bounds(self._model, data.rows, self._jitter)
 
     def _bounds(self) -> tuple[float, float] | None:
         """The bounds, or None unless all training data are in memory."""
         data = getattr(self, "_data", None)
-        if data is None or isinstance(data.rows, Source) or data.memory is not None or not self._model.likelihood.sites_known:
+        if (
+            data is None
+            or isinstance(data.rows, Source)
+            or data.memory is not None
+            or not self._model.likelihood.sites_known
+        ):
             return None
         return self.log_marginal_likelihood_bounds()
 
-    def score(self, X: ArrayLike | Source, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """R² of the predictions of y at X, the share of the variance of y that they explain. The standard deviations do not matter
-        to it; the mean of `predict_log_density` judges them as well. A source brings its own y and weights.
+    def score(
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """R² of the predictions of y at X, the share of the variance of y that they explain. The
+        standard deviations do not matter to it; the mean of `predict_log_density` judges them as
+        well. A source brings its own y and weights.
         """
         X, y, sample_weight = self._compared(X, y, sample_weight)
         y = self._checked_targets(y)
@@ -151,13 +165,19 @@ class SparsePEPRegressor(RealTargets):
         return np.multiply.outer(np.sqrt(self.noise_variance_), self.y_scale_)
 
     @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = False, return_cov: Literal[False] = False) -> np.ndarray: ...
+    def predict(
+        self, X: ArrayLike, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> np.ndarray: ...
 
     @overload
-    def predict(self, X: ArrayLike, return_std: Literal[True], return_cov: bool = False) -> tuple[np.ndarray, np.ndarray]: ...
+    def predict(
+        self, X: ArrayLike, return_std: Literal[True], return_cov: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
     @overload
-    def predict(self, X: ArrayLike, return_std: bool = False, *, return_cov: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, *, return_cov: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False

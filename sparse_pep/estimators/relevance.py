@@ -21,11 +21,13 @@ from ..numerics.validation import is_number, shown
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #ed1e0966
 def reach(kernel: Kernel, n_dims: int) -> np.ndarray:
-    """The distance in each column (D,) beyond which a function says little about itself: the lengthscale, ∞ if the kernel does
-    not decay, or NaN if it does not depend on the column.
+    """The distance in each column (D,) beyond which a function says little about itself: the
+    lengthscale, ∞ if the kernel does not decay, or NaN if it does not depend on the column.
     """
     if isinstance(kernel, Combination):
-        return (np.fmax if isinstance(kernel, Sum) else np.fmin).reduce([reach(part, n_dims) for part in kernel.kernels])
+        return (np.fmax if isinstance(kernel, Sum) else np.fmin).reduce(
+            [reach(part, n_dims) for part in kernel.kernels]
+        )
     found = np.full(n_dims, np.nan)
     if not isinstance(kernel, Level):
         dims = slice(None) if kernel.active_dims is None else list(kernel.active_dims)
@@ -34,8 +36,8 @@ def reach(kernel: Kernel, n_dims: int) -> np.ndarray:
 
 
 def shares(kernel: Kernel, spread: np.ndarray, columns: Sequence[Sequence[int]]) -> np.ndarray:
-    """The share of each group of columns in the squared distances in units of the lengthscales, for columns with the standard
-    deviations `spread` (D,); NaN if there are no lengthscales.
+    """The share of each group of columns in the squared distances in units of the lengthscales, for
+    columns with the standard deviations `spread` (D,); NaN if there are no lengthscales.
     """
     each = np.nan_to_num(spread / reach(kernel, len(spread))) ** 2
     return np.array([np.sum(each[list(group)]) for group in columns]) / (np.sum(each) or np.nan)
@@ -45,9 +47,10 @@ def shares(kernel: Kernel, spread: np.ndarray, columns: Sequence[Sequence[int]])
 class Relevance:
     """How much a model depends on each of G groups of columns.
 
-    `share` (G,) is the share of a group in the mean squared distance of the rows in units of the lengthscales, NaN if the
-    kernel has none. `loss` (G,) is by how much shuffling the group lowers the mean log density of the
-    rows, in nats per row, and `loss_std` (G,) the standard deviation of this over the repetitions.
+    `share` (G,) is the share of a group in the mean squared distance of the rows in units of the
+    lengthscales, NaN if the kernel has none. `loss` (G,) is by how much shuffling the group lowers
+    the mean log density of the rows, in nats per row, and `loss_std` (G,) the standard deviation of
+    this over the repetitions.
     """
 
     names: tuple[str, ...]
@@ -72,10 +75,16 @@ MENTIONED = 5  # groups in a summary
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #316b7f0b
 def relevance(
-    model: Any, X: ArrayLike, y: ArrayLike, groups: Any, n_repeats: int,
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    groups: Any,
+    n_repeats: int,
     random_state: int | np.random.RandomState | None,
 ) -> Relevance:
-    """The `relevance` of the estimators. Cost: G · n_repeats + 1 predictions of N rows for G groups."""
+    """The `relevance` of the estimators. Cost: G · n_repeats + 1 predictions of N rows for G
+    groups.
+    """
     from sklearn.inspection import permutation_importance  # takes long to import
 
     model.predict_log_density(X, y)  # checks the rows
@@ -85,15 +94,24 @@ def relevance(
         groups = {}
         for d, name in enumerate(column_names(model)):
             groups.setdefault(name, []).append(d)
-    listed = [d for group in groups.values() for d in np.atleast_1d(np.asarray(group, dtype=object))]
+    listed = [
+        d for group in groups.values() for d in np.atleast_1d(np.asarray(group, dtype=object))
+    ]
     whole = all(is_number(d) and float(d).is_integer() and 0 <= d < D for d in listed)
-    if not listed or not whole or len(set(listed)) < len(listed) or any(np.size(group) == 0 for group in groups.values()):
+    if (
+        not listed
+        or not whole
+        or len(set(listed)) < len(listed)
+        or any(np.size(group) == 0 for group in groups.values())
+    ):
         rule = f"a list of column numbers from 0 to {D - 1}, each number at most once"
         raise ValueError(f"`groups` must give each name {rule}; got {shown(dict(groups))}.")
     columns, y = [list(group) for group in groups.values()], model._encoding(np.asarray(y))
 
     def score(_: object, numbers: np.ndarray, y: np.ndarray) -> float:
-        """The mean log density where group g has the values of the rows in column g of `numbers`."""
+        """The mean log density where group g has the values of the rows in column g of
+        `numbers`.
+        """
         mixed = X.copy()
         for group, rows in zip(columns, numbers.T):
             mixed[:, group] = X[np.ix_(rows, group)]
@@ -101,8 +119,15 @@ def relevance(
         return float(np.mean(predictive_log_density(model.likelihood_.at(mixed), y, mean, var)))
 
     numbers = np.tile(np.arange(len(X))[:, None], len(columns))
-    found = permutation_importance(model, numbers, y, scoring=score, n_repeats=n_repeats, random_state=random_state)
-    return Relevance(tuple(groups), shares(model.kernel_, X.std(axis=0), columns), found.importances_mean, found.importances_std)
+    found = permutation_importance(
+        model, numbers, y, scoring=score, n_repeats=n_repeats, random_state=random_state
+    )
+    return Relevance(
+        tuple(groups),
+        shares(model.kernel_, X.std(axis=0), columns),
+        found.importances_mean,
+        found.importances_std,
+    )
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #0be10001
 def column_names(model: Any) -> list[str]:
@@ -112,17 +137,32 @@ def column_names(model: Any) -> list[str]:
 
 
 def beyond_text(model: Any, found: Sequence[Any]) -> str:
-    """What to say of rows beyond the training data, as `rows_beyond` found them in pieces of the rows; "" if there are none."""
+    """What to say of rows beyond the training data, as `rows_beyond` found them in pieces of the
+    rows; "" if there are none.
+    """
     if not (found := [part for part in found if part is not None]):
         return ""
     counts, far, names = np.sum(found, axis=0)[0], np.max(found, axis=0)[1], column_names(model)
     lengths, said, parts = far / model._limits[2], [], getattr(model.columns_, "columns", ())
-    starts = {model.columns_.names.index(part.name): part.origin for part in parts if part.kind == "date"}
+    starts = {
+        model.columns_.names.index(part.name): part.origin for part in parts if part.kind == "date"
+    }
     for d in sorted(np.flatnonzero(counts), key=lambda d: -lengths[d])[:MENTIONED]:
-        ends = [str(np.datetime64(int(starts[d] + end), "D")) if d in starts else f"{end:.6g}" for end in model.x_range_[:, d]]
-        rows = f"{counts[d]:.0f} row{'s' if counts[d] > 1 else ''} in {shown_name(names[d])!r} outside {' to '.join(ends)}"
-        said.append(f"{rows}, by up to {far[d] * model.x_scale_[d]:.4g}{' days' * (d in starts)} or {lengths[d]:.2g} lengthscales")
+        ends = [
+            str(np.datetime64(int(starts[d] + end), "D")) if d in starts else f"{end:.6g}"
+            for end in model.x_range_[:, d]
+        ]
+        rows = (
+            f"{counts[d]:.0f} row{'s' if counts[d] > 1 else ''} in "
+            f"{shown_name(names[d])!r} outside {' to '.join(ends)}"
+        )
+        said.append(
+            f"{rows}, by up to {far[d] * model.x_scale_[d]:.4g}{' days' * (d in starts)} "
+            f"or {lengths[d]:.2g} lengthscales"
+        )
     return (
-        f"rows lie beyond the training data, where predictions return to the prior mean: {'; '.join(said)}. Train on such rows, "
-        "leave the column out, or use a kernel that continues, such as `Linear() + SquaredExponential()`."
+        "rows lie beyond the training data, where predictions return to the prior mean: "
+        f"{'; '.join(said)}. Train on such rows, "
+        "leave the column out, or use a kernel that continues, such as `Linear() + "
+        "SquaredExponential()`."
     )

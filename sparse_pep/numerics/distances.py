@@ -18,12 +18,14 @@ EXPANSION_LIMIT = 1e3  # largest ‖a‖² of a near point: an expanded square t
 
 # %% ../../nbs/internals/numerics/distances.ipynb #a8a15177
 class Pairs:
-    """All pairs of M points A (M, D) and n points B (n, D), or of the points A among themselves if B is None,
-    then with `B` as A itself. With `centred` the mean of A becomes the origin, which is faster.
+    """All pairs of M points A (M, D) and n points B (n, D), or of the points A among themselves if
+    B is None, then with `B` as A itself. With `centred` the mean of A becomes the origin, which is
+    faster.
 
-    `norms` are ‖aₘ‖² (M,) and ‖bₙ‖² (n,), `ones` as many ones. The square ‖a‖² + ‖b‖² − 2aᵀb loses digits for pairs of two far
-    points, whose index in a matrix (M, n) is `doubtful`, as `numpy.ix_` has it, or None: it keeps
-    enough for all if it `expands`, and if most pairs are doubtful, all are computed `by_differences`.
+    `norms` are ‖aₘ‖² (M,) and ‖bₙ‖² (n,), `ones` as many ones. The square ‖a‖² + ‖b‖² − 2aᵀb loses
+    digits for pairs of two far points, whose index in a matrix (M, n) is `doubtful`, as `numpy.ix_`
+    has it, or None: it keeps enough for all if it `expands`, and if most pairs are doubtful, all
+    are computed `by_differences`.
     """
 
     def __init__(self, A: np.ndarray, B: np.ndarray | None = None, centred: bool = False) -> None:
@@ -35,12 +37,20 @@ class Pairs:
         a2 = np.einsum("mn,mn->m", A, A)
         b2 = a2 if self.B is A else np.einsum("mn,mn->m", B, B)
         self.norms: tuple[np.ndarray, np.ndarray] = a2, b2
-        self.ones: tuple[np.ndarray, np.ndarray] = (one := np.ones(len(A)), one if self.B is A else np.ones(len(self.B)))
-        self.expands: bool = bool(a2.max(initial=0.0) <= EXPANSION_LIMIT and b2.max(initial=0.0) <= EXPANSION_LIMIT)
+        self.ones: tuple[np.ndarray, np.ndarray] = (
+            one := np.ones(len(A)),
+            one if self.B is A else np.ones(len(self.B)),
+        )
+        self.expands: bool = bool(
+            a2.max(initial=0.0) <= EXPANSION_LIMIT and b2.max(initial=0.0) <= EXPANSION_LIMIT
+        )
         self.doubtful: tuple[np.ndarray, ...] | None = None
         self.by_differences: bool = False
         if not self.expands:
-            a, b = np.flatnonzero(~(a2 <= EXPANSION_LIMIT)), np.flatnonzero(~(b2 <= EXPANSION_LIMIT))
+            a, b = (
+                np.flatnonzero(~(a2 <= EXPANSION_LIMIT)),
+                np.flatnonzero(~(b2 <= EXPANSION_LIMIT)),
+            )
             self.doubtful = np.ix_(a, b) if len(a) and len(b) else None
             self.by_differences = 2 * len(a) * len(b) > len(A) * len(self.B)
 
@@ -58,8 +68,8 @@ class Pairs:
         return cdist(self.A, self.B)
 
     def gaussian(self, variance: float) -> np.ndarray:
-        """variance · exp(−‖aₘ − bₙ‖²/2) for all pairs, (M, n), which is symmetric if B is A. Cost: a
-        product of 2Mn(D + 2) flops, and Mn exponentials.
+        """variance · exp(−‖aₘ − bₙ‖²/2) for all pairs, (M, n), which is symmetric if B is A. Cost:
+        a product of 2Mn(D + 2) flops, and Mn exponentials.
         """
         if self.B is self.A or self.by_differences:
             K = -0.5 * cdist(self.A, self.B, "sqeuclidean")
@@ -129,11 +139,15 @@ class StackedPairs(Pairs):
 
 # %% ../../nbs/internals/numerics/distances.ipynb #14286e3c
 def ordered_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """left @ right (m, n), in C order if m < n and otherwise in Fortran's, so that the transpose of many rows is in C order."""
+    """left @ right (m, n), in C order if m < n and otherwise in Fortran's, so that the transpose
+    of many rows is in C order.
+    """
     return left @ right if len(left) < right.shape[1] else (right.T @ left.T).T
 
 
-def quadratic_of_differences(constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool) -> np.ndarray:
+def quadratic_of_differences(
+    constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool
+) -> np.ndarray:
     """constant + Σ_d first Δ_d + second Δ_d² with Δ = a − b, (M, n); coefficients (M,),
     (M, D), (M, D).
     """
@@ -148,9 +162,10 @@ def quadratic_of_differences(constant: np.ndarray, first: np.ndarray, second: np
     return total
 
 # %% ../../nbs/internals/numerics/distances.ipynb #1dd221ac
-def moments_of_differences(W: np.ndarray, pairs: Pairs, expand: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D); W may be complex.
-    """
+def moments_of_differences(
+    W: np.ndarray, pairs: Pairs, expand: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D); W may be complex."""
     z, x = pairs.A, pairs.B
     total = np.sum(W, axis=1)[:, None]
     if expand:

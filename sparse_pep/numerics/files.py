@@ -32,7 +32,9 @@ def write_aside(path: str | Path, write: Callable[..., Any]) -> None:
     """
     path, aside = Path(path), None
     try:
-        handle, aside = tempfile.mkstemp(dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part")
+        handle, aside = tempfile.mkstemp(
+            dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
+        )
         with os.fdopen(handle, "wb") as file:
             write(file)
             file.flush()
@@ -44,7 +46,12 @@ def write_aside(path: str | Path, write: Callable[..., Any]) -> None:
         if aside is not None:
             Path(aside).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise OSError(error.errno, f"{error.strerror or error} (what was there is unchanged; make room or name a file elsewhere)", str(path)) from error
+            raise OSError(
+                error.errno,
+                f"{error.strerror or error} (what was there is unchanged; make room or "
+                "name a file elsewhere)",
+                str(path),
+            ) from error
         raise
 
 # %% ../../nbs/internals/numerics/files.ipynb #c7462cf4
@@ -135,9 +142,20 @@ def arrays_in(path: str | Path) -> dict[str, np.ndarray]:
         return {name: archive[name] for name in archive.files}
 
 # %% ../../nbs/internals/numerics/files.ipynb #149d4b2c
-# A version that is infinite is an ArithmeticError; what is encrypted, packed by an unknown method or nested without end a RuntimeError.
-DAMAGE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError, EOFError, zipfile.BadZipFile)
-DAMAGE += (zipfile.LargeZipFile, zlib.error, tokenize.TokenError)  # the last: the header of an array
+# A version that is infinite is an ArithmeticError; what is encrypted, packed by an unknown method
+# or nested without end a RuntimeError.
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    EOFError,
+    zipfile.BadZipFile,
+)
+# the last: the header of an array
+DAMAGE += (zipfile.LargeZipFile, zlib.error, tokenize.TokenError)
 
 
 def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
@@ -175,7 +193,10 @@ def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # there is no such file
         raise ValueError(f"`{path}` is not a {kind} file, or it is damaged.") from error
-    raise ValueError(f"`{path}` was written by a newer version of sparse_pep (format {found}; this one reads up to {version}).")
+    raise ValueError(
+        f"`{path}` was written by a newer version of sparse_pep (format {found}; this one "
+        f"reads up to {version})."
+    )
 
 # %% ../../nbs/internals/numerics/files.ipynb #13c3818e
 @dataclass(frozen=True, eq=False)
@@ -188,7 +209,8 @@ class Answer:
     converged: bool = True  # whether the sites had converged
     n_sweeps: int = 0
     jitter: float = 0.0
-    start: np.ndarray | None = None  # the sites (2, C, N) from which the next search may start, if they were kept
+    # the sites (2, C, N) from which the next search may start, if they were kept
+    start: np.ndarray | None = None
 
 # %% ../../nbs/internals/numerics/files.ipynb #d238f963
 def version_of(path: str | Path) -> tuple[int, ...] | None:
@@ -200,12 +222,14 @@ def version_of(path: str | Path) -> tuple[int, ...] | None:
 
 # %% ../../nbs/internals/numerics/files.ipynb #35cbcaea
 FORMAT, FORMAT_VERSION = "sparse_pep checkpoint", 1
-COLUMNS = "question", "log_evidence", "gradient", "converged", "n_sweeps", "jitter"  # of a list of answers in a file
+# of a list of answers in a file
+COLUMNS = "question", "log_evidence", "gradient", "converged", "n_sweeps", "jitter"
 RARELY = 10.0  # time between two saves, in units of the time that a save takes
 
 # %% ../../nbs/internals/numerics/files.ipynb #b190c2b6
 class Checkpoint:
-    """A list of evaluations that is saved to a file from time to time, or another `state` of training.
+    """A list of evaluations that is saved to a file from time to time, or another `state` of
+    training.
 
     Parameters
     ----------
@@ -226,19 +250,27 @@ class Checkpoint:
     def __init__(self, path: str | Path, owner: str, every: float = 30.0) -> None:
         self.path, self.owner, self.every = Path(path), owner, every
         self.place, self.first, self.saved, self.pause = 0, 0, time.monotonic(), 0.0
-        self.version, self.failed, self.state = version_of(path), False, self._read() if self.path.exists() else None
+        self.version, self.failed, self.state = (
+            version_of(path),
+            False,
+            self._read() if self.path.exists() else None,
+        )
         self.answers, state = [], self.state or {}
         if "question" in state:
             columns = zip(*(state[name].tolist() for name in COLUMNS))
             for i, (question, value, gradient, *rest) in enumerate(columns):
-                self.answers.append(Answer(question, value, np.array(gradient), *rest, state["starts"].get(str(i))))
+                self.answers.append(
+                    Answer(question, value, np.array(gradient), *rest, state["starts"].get(str(i)))
+                )
 
     def begin(self) -> None:
         """Mark the start of another run of the optimiser."""
         self.first = self.place
 
     def recall(self, vector: np.ndarray) -> Answer | None:
-        """The saved evaluation at parameters `vector` (P,) if it is the next of the list, or None."""
+        """The saved evaluation at parameters `vector` (P,) if it is the next of the list, or
+        None.
+        """
         if self.place < len(self.answers):
             answer = self.answers[self.place]
             if answer.question == digest(vector):
@@ -248,8 +280,8 @@ class Checkpoint:
         return None
 
     def add(self, answer: Answer) -> None:
-        """Append a new evaluation, and save the list if enough time has passed. Of each run only the sites of
-        the last evaluation that converged are kept, and those of the best.
+        """Append a new evaluation, and save the list if enough time has passed. Of each run only
+        the sites of the last evaluation that converged are kept, and those of the best.
         """
         self.answers.append(answer)
         self.place = len(self.answers)
@@ -268,13 +300,20 @@ class Checkpoint:
 
     def save(self) -> None:
         """Write the list to the file."""
-        columns = {name: np.array([getattr(answer, name) for answer in self.answers]) for name in COLUMNS}
-        starts = {str(i): answer.start for i, answer in enumerate(self.answers) if answer.start is not None}
+        columns = {
+            name: np.array([getattr(answer, name) for answer in self.answers]) for name in COLUMNS
+        }
+        starts = {
+            str(i): answer.start
+            for i, answer in enumerate(self.answers)
+            if answer.start is not None
+        }
         self.write({"starts": starts, **columns})
 
     def write(self, state: dict[str, Any]) -> None:
-        """Write a state of training to the file. If that fails, because the disk is full for example, the
-        old file stays as it was, a warning says so once, and the next save tries again.
+        """Write a state of training to the file. If that fails, because the disk is full for
+        example, the old file stays as it was, a warning says so once, and the next save tries
+        again.
         """
         begun = time.monotonic()
         try:
@@ -285,7 +324,8 @@ class Checkpoint:
         except OSError as error:
             if not self.failed:
                 warnings.warn(
-                    f"checkpoint '{self.path}' cannot be written: {error.strerror}. Training goes on without it, "
+                    f"checkpoint '{self.path}' cannot be written: {error.strerror}. "
+                    "Training goes on without it, "
                     "and the next save tries again.",
                     RuntimeWarning,
                     stacklevel=3,
@@ -299,8 +339,10 @@ class Checkpoint:
         state = read_archive(self.path, FORMAT, FORMAT_VERSION)
         if state["owner"] != self.owner:
             raise ValueError(
-                f"checkpoint `{self.path}` belongs to a training with other data or arguments, without a fixed "
-                "`random_state`, or on another number of threads (OMP_NUM_THREADS), with which the start has "
+                f"checkpoint `{self.path}` belongs to a training with other data or "
+                "arguments, without a fixed "
+                "`random_state`, or on another number of threads (OMP_NUM_THREADS), with "
+                "which the start has "
                 "other last digits; delete it, or name another file."
             )
         return state

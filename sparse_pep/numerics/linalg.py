@@ -21,18 +21,23 @@ from scipy.linalg import blas, cython_blas, lapack
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
 def log1p_ratio(x: ArrayLike) -> np.ndarray:
-    """log(1 + x) / x (shape of x), continued by its limit 1 at x = 0, correct to 2 units in the last place; NaN remains. ValueError
-    if an x is not above -1. The limit is in the remark on VFE, section 3.5 of Bui, Yan and Turner (2017).
+    """log(1 + x) / x (shape of x), continued by its limit 1 at x = 0, correct to 2 units in the
+    last place; NaN remains. ValueError if an x is not above -1. The limit is in the remark on VFE,
+    section 3.5 of Bui, Yan and Turner (2017).
     """
     x = np.asarray(x, dtype=float)
     if (x <= -1.0).any():
-        raise ValueError(f"`x` must be greater than -1 everywhere; the smallest value is {np.min(x)}.")
+        raise ValueError(
+            f"`x` must be greater than -1 everywhere; the smallest value is {np.min(x)}."
+        )
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, np.log1p(safe) / safe)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #f717aad2
 def expm1_ratio(x: ArrayLike) -> np.ndarray:
-    """(eˣ − 1) / x (shape of x), continued by its limit 1 at x = 0, correct to 3 units in the last place; infinite where eˣ is."""
+    """(eˣ − 1) / x (shape of x), continued by its limit 1 at x = 0, correct to 3 units in the
+    last place; infinite where eˣ is.
+    """
     x = np.asarray(x, dtype=float)
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, np.expm1(safe) / safe)
@@ -57,9 +62,17 @@ def _routine(name: str) -> Callable[..., Any] | None:
     get_name = ctypes.PYFUNCTYPE(text, own)(("PyCapsule_GetName", ctypes.pythonapi))
     get_pointer = ctypes.PYFUNCTYPE(address, own, text)(("PyCapsule_GetPointer", ctypes.pythonapi))
     signature = get_name(capsule)
-    letters = {"char *": "c", "int *": "i", "double *": "d", "__pyx_t_5scipy_6linalg_11cython_blas_d *": "d"}
+    letters = {
+        "char *": "c",
+        "int *": "i",
+        "double *": "d",
+        "__pyx_t_5scipy_6linalg_11cython_blas_d *": "d",
+    }
     arguments = re.fullmatch(r"void \((.*)\)", signature.decode())
-    if arguments is None or "".join(letters.get(kind, "?") for kind in arguments[1].split(", ")) != SIGNATURES[name]:
+    if (
+        arguments is None
+        or "".join(letters.get(kind, "?") for kind in arguments[1].split(", ")) != SIGNATURES[name]
+    ):
         return None
     kinds = {"c": text, "i": ctypes.POINTER(ctypes.c_int), "d": address}
     types = [kinds[letter] for letter in SIGNATURES[name]]
@@ -71,17 +84,24 @@ ONE = ctypes.byref(ctypes.c_double(1.0))
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #baeab74a
 def _address(name: str, array: np.ndarray, shape: tuple[int, ...]) -> int:
-    """The address of the data of a C-ordered float64 `array` of this shape. ValueError for others."""
+    """The address of the data of a C-ordered float64 `array` of this shape. ValueError for
+    others.
+    """
     ordered = array.flags.c_contiguous
     if not (ordered and array.dtype == np.float64 and array.shape == shape):
         order = "" if ordered else ", not C-ordered"
-        raise ValueError(f"`{name}` must be a C-ordered float64 array {shape}; got {array.dtype} {array.shape}{order}.")
+        raise ValueError(
+            f"`{name}` must be a C-ordered float64 array {shape}; got {array.dtype} "
+            f"{array.shape}{order}."
+        )
     return array.__array_interface__["data"][0]
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #20cee2e8
-def triangular(L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False) -> np.ndarray:
-    """L K, or L⁻¹ K with `solve`, where `transpose` replaces L by Lᵀ, for L (M, M) lower triangular and K (M, n), both
-    in C order; K is overwritten and returned. Cost: nM² flops and no memory.
+def triangular(
+    L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False
+) -> np.ndarray:
+    """L K, or L⁻¹ K with `solve`, where `transpose` replaces L by Lᵀ, for L (M, M) lower triangular
+    and K (M, n), both in C order; K is overwritten and returned. Cost: nM² flops and no memory.
     """
     M, n = K.shape
     at_L, at_K = _address("L", L, (M, M)), _address("K", K, (M, n))
@@ -98,7 +118,9 @@ def triangular(L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: boo
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #4884b2eb
 def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
-    """Add times · V Vᵀ to the lower triangle of S (M, M), in place, for V (M, n), both in C order. Cost: nM² flops."""
+    """Add times · V Vᵀ to the lower triangle of S (M, M), in place, for V (M, n), both in C
+    order. Cost: nM² flops.
+    """
     M, n = V.shape
     at_S, at_V = _address("S", S, (M, M)), _address("V", V, (M, n))
     if not V.size:
@@ -106,13 +128,21 @@ def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
     if ROUTINES["dsyrk"] is None:
         blas.dsyrk(times, V.T, 1.0, S.T, trans=1, lower=0, overwrite_c=1)
     else:
-        rows, columns, factor = ctypes.c_int(M), ctypes.c_int(n), ctypes.byref(ctypes.c_double(times))
+        rows, columns, factor = (
+            ctypes.c_int(M),
+            ctypes.c_int(n),
+            ctypes.byref(ctypes.c_double(times)),
+        )
         ROUTINES["dsyrk"](b"U", b"T", rows, columns, factor, at_V, columns, ONE, at_S, rows)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #f4fa91e0
 def dger(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
     """Add b dᵀ to T (M, n) in C order, in place, for b (M,) and d (n,). Cost 2nM flops."""
-    (M, n), b, d = T.shape, np.ascontiguousarray(b, dtype=float), np.ascontiguousarray(d, dtype=float)
+    (M, n), b, d = (
+        T.shape,
+        np.ascontiguousarray(b, dtype=float),
+        np.ascontiguousarray(d, dtype=float),
+    )
     at_T, at_b, at_d = _address("T", T, (M, n)), _address("b", b, (M,)), _address("d", d, (n,))
     if not T.size:
         return
@@ -159,17 +189,22 @@ class Factor:
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #c557eb72
 JITTER_STEPS = tuple(10.0**k for k in range(-12, -1))  # tried in turn when a factorisation fails
-PRODUCT_RCOND = 1e-6  # below this reciprocal condition number of L: solve rather than multiply by the inverse
+# below this reciprocal condition number of L: solve rather than multiply by the inverse
+PRODUCT_RCOND = 1e-6
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #8a16338c
 def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
-    """The Cholesky factor of K (M, M), of which only the lower triangle is read, with a `jitter` relative to each entry of the diagonal
-    of K that is increased only on failure. Cost 2M³/3 flops.
+    """The Cholesky factor of K (M, M), of which only the lower triangle is read, with a `jitter`
+    relative to each entry of the diagonal of K that is increased only on failure. Cost 2M³/3 flops.
 
-    LinAlgError, which calls the matrix by its `name`, if K has a NaN or an infinity, or is not positive definite with a jitter of 0.01.
+    LinAlgError, which calls the matrix by its `name`, if K has a NaN or an infinity, or is not
+    positive definite with a jitter of 0.01.
     """
     if not np.isfinite(K).all():
-        raise np.linalg.LinAlgError(f"`{name}` has entries that are not finite; check the parameters from which it was computed.")
+        raise np.linalg.LinAlgError(
+            f"`{name}` has entries that are not finite; check the parameters from which "
+            "it was computed."
+        )
     own = K.diagonal()
     own = own if own.min() > 0.0 else np.where(own > 0.0, own, own.mean())  # some may be 0
     for used in (jitter, *JITTER_STEPS[bisect(JITTER_STEPS, jitter) :]):
@@ -178,12 +213,16 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
         lower, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info == 0:
             return Factor(lower.T, used)
-    raise np.linalg.LinAlgError(f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}.")
+    raise np.linalg.LinAlgError(
+        f"`{name}` is not positive definite, even with a relative jitter of {JITTER_STEPS[-1]}."
+    )
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #ad858c0c
-def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.ndarray | None = None) -> np.ndarray:
-    """L⁻¹ K, or L⁻ᵀ K if `transpose`, for K (M, n) or (M,). `out` is an array for the result, float64 in C order, and may be `K` itself.
-    Cost: nM² flops.
+def solve_lower(
+    factor: Factor, K: np.ndarray, transpose: bool = False, out: np.ndarray | None = None
+) -> np.ndarray:
+    """L⁻¹ K, or L⁻ᵀ K if `transpose`, for K (M, n) or (M,). `out` is an array for the result,
+    float64 in C order, and may be `K` itself. Cost: nM² flops.
     """
     if out is None:
         out = np.array(K, dtype=float, order="C")
@@ -198,7 +237,9 @@ def solve_lower(factor: Factor, K: np.ndarray, transpose: bool = False, out: np.
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #833893e1
 def solve_each(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solutions (G, b, k) of G systems with a `matrix` (G, b, b) and a `right` side (G, b, k), NaN where it is singular."""
+    """The solutions (G, b, k) of G systems with a `matrix` (G, b, b) and a `right` side (G, b,
+    k), NaN where it is singular.
+    """
     try:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
@@ -207,7 +248,9 @@ def solve_each(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
         return np.concatenate([solve_each(*one) for one in zip(matrix[:, None], right[:, None])])
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #4a43e126
-def add_weighted(S: np.ndarray, V: np.ndarray, weight: float | np.ndarray, work: np.ndarray | None = None) -> None:
+def add_weighted(
+    S: np.ndarray, V: np.ndarray, weight: float | np.ndarray, work: np.ndarray | None = None
+) -> None:
     """Add V diag(weight) Vᵀ to the lower triangle of S (M, M), for V (M, n) and weights (n,) of any
     sign, or one weight for all. `work` (M, n) is overwritten and may be `V`. Cost nM² flops.
     """
@@ -226,8 +269,8 @@ SMALL_PRODUCT = 1_000_000  # flops/2 up to which BLAS multiplies without copying
 
 
 def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """W B for W (M, n) in C order and B (n, D) with few columns, computed for groups of rows of W: these
-    are small products, which BLAS computes in less than half the time. Cost 2MnD flops.
+    """W B for W (M, n) in C order and B (n, D) with few columns, computed for groups of rows of W:
+    these are small products, which BLAS computes in less than half the time. Cost 2MnD flops.
     """
     M, most = len(W), SMALL_PRODUCT // (B.size or 1) or 1  # rows in a group
     least = groups = -(-M // most)
@@ -238,11 +281,14 @@ def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
     return (W.reshape(groups, M // groups, -1) @ B).reshape(M, -1)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #759ee324
-below = lru_cache(4)(partial(np.tri, dtype=bool))  # which entries of a matrix (M, M) are in its lower triangle
+# which entries of a matrix (M, M) are in its lower triangle
+below = lru_cache(4)(partial(np.tri, dtype=bool))
 
 
 def mirror(S: np.ndarray) -> np.ndarray:
-    """The symmetric matrix (M, M), or stack of them (C, M, M), whose lower triangle is that of S."""
+    """The symmetric matrix (M, M), or stack of them (C, M, M), whose lower triangle is that of
+    S.
+    """
     return np.where(below(S.shape[-1]), S, S.swapaxes(-1, -2))
 
 

@@ -55,7 +55,9 @@ class Parametric:
             if name in self.signed:
                 fields[name] = parameters[name]
             else:
-                fields[name] = np.exp(parameters[f"log_{name}"]) * np.not_equal(getattr(self, name), 0.0)
+                fields[name] = np.exp(parameters[f"log_{name}"]) * np.not_equal(
+                    getattr(self, name), 0.0
+                )
         return replace(self, **fields) if fields else self
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #bc97445e
@@ -66,7 +68,9 @@ def to_vector(parameters: dict[str, np.ndarray] | Sequence[np.ndarray]) -> np.nd
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #d630889c
 def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The inverse of `to_vector`: a dictionary with the names and shapes of `like` from `vector` (P,)."""
+    """The inverse of `to_vector`: a dictionary with the names and shapes of `like` from `vector`
+    (P,).
+    """
     vector, parts, end = np.asarray(vector, dtype=float), {}, 0
     size = len(vector)
     for name, value in like.items():
@@ -84,9 +88,14 @@ def numbered(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {f"{i}.{key}": value for i, part in enumerate(parts) for key, value in part.items()}
 
 
-def with_numbered(parts: Sequence[Parametric], parameters: dict[str, ArrayLike]) -> tuple[Parametric, ...]:
+def with_numbered(
+    parts: Sequence[Parametric], parameters: dict[str, ArrayLike]
+) -> tuple[Parametric, ...]:
     """The parts at other values of their `numbered` parameters."""
-    return tuple(part.with_parameters({key: parameters[f"{i}.{key}"] for key in part.parameters()}) for i, part in enumerate(parts))
+    return tuple(
+        part.with_parameters({key: parameters[f"{i}.{key}"] for key in part.parameters()})
+        for i, part in enumerate(parts)
+    )
 
 
 def added(gradients: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -22,8 +22,9 @@ MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of glibc for options of `mallop
 
 
 class BlasHold(ContextDecorator):
-    """A limit of one BLAS thread, shared by all computations that ask for it: their number `depth`, the number of
-    `threads` that BLAS was allowed before (1 while none is inside), and a `pool` of so many threads for `map_chunks`.
+    """A limit of one BLAS thread, shared by all computations that ask for it: their number `depth`,
+    the number of `threads` that BLAS was allowed before (1 while none is inside), and a `pool` of
+    so many threads for `map_chunks`.
     """
 
     libraries: Any = None
@@ -37,7 +38,8 @@ class BlasHold(ContextDecorator):
         with self.lock:
             if self.depth == 0:
                 if self.libraries is None:
-                    with suppress(AttributeError, OSError, TypeError):  # freed arrays of up to 32 MB are kept, 256 MB in all
+                    # freed arrays of up to 32 MB are kept, 256 MB in all
+                    with suppress(AttributeError, OSError, TypeError):
                         mallopt = ctypes.CDLL(None).mallopt  # only glibc has it
                         mallopt(MMAP_THRESHOLD, 2**25)
                         mallopt(TRIM_THRESHOLD, 2**28)
@@ -63,7 +65,10 @@ class BlasHold(ContextDecorator):
 
 # %% ../../nbs/internals/numerics/threads.ipynb #70f11b25
 HOLD = BlasHold()
-take_control = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda force: None)  # for the calling thread
+# for the calling thread
+take_control = getattr(
+    threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda force: None
+)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=HOLD.__init__)
 
@@ -92,13 +97,14 @@ def chunk_slices(n_data: int, n_inducing: int, chunk: int | None = None) -> list
 
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
 def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice]) -> list[Any]:
-    """Share chunks out over threads: one partial result of `work`, usually a sum, for each thread, always in the same
-    order, so that their sum is the same to the last bit each time. `work` visits a list of slices in order, and must
-    not call `map_chunks` itself.
+    """Share chunks out over threads: one partial result of `work`, usually a sum, for each thread,
+    always in the same order, so that their sum is the same to the last bit each time. `work` visits
+    a list of slices in order, and must not call `map_chunks` itself.
     """
     if len(slices) == 1:
         return [work(slices)]
     with one_blas_thread():
         workers = max(1, min(HOLD.threads, len(slices)))
-        others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))  # they have begun
+        # they have begun
+        others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))
         return [work(slices[::workers]), *others]

@@ -36,8 +36,12 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
-def require_whole(value: Any, name: str, least: int = 1, most: float = np.inf, words: str = "") -> int:
-    """`value` as an int from `least` to `most`. ValueError, which ends in `words`, if it is not a whole number in this range."""
+def require_whole(
+    value: Any, name: str, least: int = 1, most: float = np.inf, words: str = ""
+) -> int:
+    """`value` as an int from `least` to `most`. ValueError, which ends in `words`, if it is not
+    a whole number in this range.
+    """
     if not is_number(value) or value % 1 or not least <= value <= most:
         ends = f"at least {least}" if most == np.inf else f"from {least} to {most}"
         raise ValueError(f"`{name}` must be a whole number, {ends}{words}; got {shown(value)}.")
@@ -52,7 +56,10 @@ def is_names(value: Any) -> bool:
 def require_unmasked(values: np.ma.MaskedArray, name: str) -> None:
     """Raise a ValueError if something is masked in a masked array."""
     if np.ma.is_masked(values):
-        raise ValueError(f"`{name}` is a masked array with {np.ma.count_masked(values)} masked values: fill them, or leave these rows out.")
+        raise ValueError(
+            f"`{name}` is a masked array with {np.ma.count_masked(values)} masked values: "
+            "fill them, or leave these rows out."
+        )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #66942556
 def as_floats(values: ArrayLike, name: str) -> np.ndarray:
@@ -72,7 +79,10 @@ def inputs_2d(X: ArrayLike, name: str = "X") -> np.ndarray:
     """X (N, D) as float64. A ValueError names `name` if X is not a table of numbers."""
     X = as_floats(X, name)
     if X.ndim != 2:
-        raise ValueError(f"`{name}` must have shape (N, D); got {X.shape}. Use X[:, None] for one-dimensional inputs.")
+        raise ValueError(
+            f"`{name}` must have shape (N, D); got {X.shape}. Use X[:, None] for "
+            "one-dimensional inputs."
+        )
     return X
 
 # %% ../../nbs/internals/numerics/validation.ipynb #6afaa037
@@ -86,17 +96,22 @@ def require_finite(values: np.ndarray, name: str) -> None:
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         raise ValueError(
-            f"Input {name} contains NaN or infinity: {values[tuple(bad[0])]} in {_place(bad[0])}, {len(bad)} such values in all. "
+            f"Input {name} contains NaN or infinity: {values[tuple(bad[0])]} in "
+            f"{_place(bad[0])}, {len(bad)} such values in all. "
             "Remove or fill these rows first."
         )
     bad = np.argwhere(np.abs(values) > LARGEST)
     if len(bad):
-        raise ValueError(f"Input {name} contains {values[tuple(bad[0])]} in {_place(bad[0])}, whose square overflows. Choose other units.")
+        raise ValueError(
+            f"Input {name} contains {values[tuple(bad[0])]} in {_place(bad[0])}, whose "
+            "square overflows. Choose other units."
+        )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #b26f8671
 def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.ndarray:
-    """`values` as an array of real numbers, or of objects that stand for them; cells without a value pass. If `least` is given, it must
-    be a table (N, D) of so many rows and one column. ValueError for anything else, TypeError for other objects (scikit-learn's rule).
+    """`values` as an array of real numbers, or of objects that stand for them; cells without a
+    value pass. If `least` is given, it must be a table (N, D) of so many rows and one column.
+    ValueError for anything else, TypeError for other objects (scikit-learn's rule).
     """
     if issparse(values):
         raise ValueError(f"`{name}` must be dense, not sparse: `{name}.toarray()` makes it so.")
@@ -118,20 +133,31 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
                 float(cell)
             except (TypeError, ValueError) as error:
                 kind = ValueError if isinstance(cell, (str, bytes)) else TypeError
-                where, rule = f" in {_place(index)}" if index else "", "each cell of the argument must be a number, or a string that holds one number"
-                remedy = {"X": " Give a table of text as a dataframe.", "y": " For labels use SparsePEPClassifier."}.get(name, "")
+                where, rule = (
+                    f" in {_place(index)}" if index else "",
+                    "each cell of the argument must be a number, or a string that holds one number",
+                )
+                remedy = {
+                    "X": " Give a table of text as a dataframe.",
+                    "y": " For labels use SparsePEPClassifier.",
+                }.get(name, "")
                 raise kind(f"`{name}`: {rule}; got {shown(cell)}{where}.{remedy}") from error
     if least is None:
         return values
     shape = values.shape
     if len(shape) != 2:
         raise ValueError(
-            f"Expected 2D array for `{name}`, (N, D), got {len(shape)}D array of shape {shape} instead. "
-            f"Reshape your data: `np.reshape({name}, (-1, 1))` for one input, `np.reshape({name}, (1, -1))` for one row."
+            f"Expected 2D array for `{name}`, (N, D), got {len(shape)}D array of shape "
+            f"{shape} instead. "
+            f"Reshape your data: `np.reshape({name}, (-1, 1))` for one input, "
+            f"`np.reshape({name}, (1, -1))` for one row."
         )
     for size, what, smallest in ((shape[0], "sample", least), (shape[1], "feature", 1)):
         if size < smallest:
-            raise ValueError(f"Input `{name}`: Found array with {size} {what}(s) (shape={shape}) while a minimum of {smallest} is required.")
+            raise ValueError(
+                f"Input `{name}`: Found array with {size} {what}(s) (shape={shape}) while "
+                f"a minimum of {smallest} is required."
+            )
     return values
 
 # %% ../../nbs/internals/numerics/validation.ipynb #d2afdde7
@@ -145,7 +171,9 @@ def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
         kind = "(N,) or (N, K)" if several else "(N,)"
         raise ValueError(f"`y` should be a 1d array, {kind}; got shape {shape}.")
     if shape[0] != n_rows:
-        raise ValueError(f"`X` and `y` must have as many rows as each other; got {n_rows} and {shape[0]}.")
+        raise ValueError(
+            f"`X` and `y` must have as many rows as each other; got {n_rows} and {shape[0]}."
+        )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #1dac8e57
 def require_labels(y: np.ndarray) -> None:
@@ -158,7 +186,10 @@ def require_labels(y: np.ndarray) -> None:
     kind = (str, bytes) if isinstance(y.ravel()[0], (str, bytes)) else number
     for index, label in np.ndenumerate(y):
         if not isinstance(label, kind) or label != label:
-            raise ValueError(f"`y` must hold labels that are all text or all numbers; got {shown(label)} in {_place(index)}.")
+            raise ValueError(
+                "`y` must hold labels that are all text or all numbers; got "
+                f"{shown(label)} in {_place(index)}."
+            )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #38568bef
 def require_each(values: ArrayLike, name: str, n_data: int, what: str) -> np.ndarray:
@@ -171,21 +202,33 @@ def require_each(values: ArrayLike, name: str, n_data: int, what: str) -> np.nda
     values = np.broadcast_to(values, (n_data,))
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0.0)))
     if len(bad):
-        raise ValueError(f"`{name}` must be finite and not negative; got {values[bad[0]]} in row {bad[0]}.")
+        raise ValueError(
+            f"`{name}` must be finite and not negative; got {values[bad[0]]} in row {bad[0]}."
+        )
     return values
 
 # %% ../../nbs/internals/numerics/validation.ipynb #92a185d1
 def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
-    """The arguments as float vectors (S,). ValueError for one that is empty, has another length than the first, or is not finite."""
+    """The arguments as float vectors (S,). ValueError for one that is empty, has another length
+    than the first, or is not finite.
+    """
     out: list[np.ndarray] = []
     for name, values in vectors.items():
         values = as_floats(values, name)
         if values.shape not in ((values.size,), (values.size, 1)) or values.size == 0:
-            raise ValueError(f"`{name}` must be a vector with at least one value, or one column; its shape is {values.shape}.")
+            raise ValueError(
+                f"`{name}` must be a vector with at least one value, or one column; its "
+                f"shape is {values.shape}."
+            )
         if out and values.size != out[0].size:
-            raise ValueError(f"`{name}` must hold {out[0].size} values, as `{next(iter(vectors))}` does; it holds {values.size}.")
+            raise ValueError(
+                f"`{name}` must hold {out[0].size} values, as `{next(iter(vectors))}` "
+                f"does; it holds {values.size}."
+            )
         if not np.isfinite(values).all():
-            raise ValueError(f"`{name}` holds NaN or infinity at position {int(np.argmin(np.isfinite(values)))}.")
+            raise ValueError(
+                f"`{name}` holds NaN or infinity at position {int(np.argmin(np.isfinite(values)))}."
+            )
         out.append(values.ravel())
     return out
 
@@ -197,6 +240,7 @@ def require_kind(part: Any, kinds: dict[str, type], argument: str) -> None:
     if kinds.get(type(part).__name__) is not type(part):
         kind = f"{type(part).__module__}.{type(part).__qualname__}"
         raise ValueError(
-            f"`{argument}` of the class {kind} cannot be saved, it may hold what a file does not say; "
+            f"`{argument}` of the class {kind} cannot be saved, it may hold what a file "
+            "does not say; "
             f"those that can are {', '.join(kinds)}. Pickle the model instead."
         )

@@ -1,4 +1,6 @@
-"""The package as the laws see it: whoever renames something of `sparse_pep.model` changes this file, and no law."""
+"""The package as the laws see it: whoever renames something of `sparse_pep.model` changes this
+file, and no law.
+"""
 
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -10,7 +12,14 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.cluster import DaskSource
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.inference import fixed_point
-from sparse_pep.model import model_evidence, model_gradient, model_leave_one_out, model_left_out, model_predict, shards_of
+from sparse_pep.model import (
+    model_evidence,
+    model_gradient,
+    model_leave_one_out,
+    model_left_out,
+    model_predict,
+    shards_of,
+)
 from sparse_pep.numerics.linalg import factorise
 from sparse_pep.shards import Rows
 from sparse_pep.streaming import remember
@@ -19,7 +28,9 @@ in_memory, evidence, gradient, predict = Rows, model_evidence, model_gradient, m
 
 
 def in_pieces(X, y, n_rows=9, **columns):
-    """Rows that are read in pieces; the columns are `weight`, `known_variance`, `power` and `blocks`."""
+    """Rows that are read in pieces; the columns are `weight`, `known_variance`, `power` and
+    `blocks`.
+    """
     return ArraySource(X, y, **columns, piece_rows=n_rows)
 
 
@@ -43,7 +54,9 @@ def chunks_of(size):
 
 @contextmanager
 def nothing_kept():
-    """Inside, no pass over the rows leaves anything for the next, which happens where data are many."""
+    """Inside, no pass over the rows leaves anything for the next, which happens where data are
+    many.
+    """
     with ExitStack() as stack:
         for name in ("shards.KEPT_V", "shards.KEPT_KUF", "blocks.KEPT_SITES", "model.KEPT_BLOCKS"):
             stack.enter_context(mock.patch(f"sparse_pep.{name}", 0))
@@ -58,14 +71,20 @@ def search(model, data, power, start=None, jitter=0.0, **options):
 
 
 def left_out(model, data, power, tight=False, **options):
-    """Mean and variance of f, and log densities, of each row given all others, for rows with targets."""
+    """Mean and variance of f, and log densities, of each row given all others, for rows with
+    targets.
+    """
     fit = evidence(model, data, power, tight=tight, **options)
     options = {"memory": options.get("memory"), "tight": tight}
-    return *model_left_out(model, fit, data, power, **options), model_leave_one_out(model, fit, data, power, **options)
+    return *model_left_out(model, fit, data, power, **options), model_leave_one_out(
+        model, fit, data, power, **options
+    )
 
 
 def memory_of(model, data, power, kept, **options):
-    """The summary of earlier data; not `kept`: it is not used for the same model, of which nothing changed."""
+    """The summary of earlier data; not `kept`: it is not used for the same model, of which
+    nothing changed.
+    """
     fit = evidence(model, data, power, **options)
     return replace(remember(fit.posteriors, fit.log_evidence, model.features), kept=kept)
 
@@ -77,7 +96,14 @@ def whitened(fit):
 
 def fitted_estimator(model, X, y, power, tight, blocks=None, weight=None, known_variance=None):
     """An estimator with these parts, which are not trained, at these data."""
-    parts = {"kernel": model.kernel, "features": model.features, "mean": model.mean, "power": power, "blocks": blocks, "tight": tight}
+    parts = {
+        "kernel": model.kernel,
+        "features": model.features,
+        "mean": model.mean,
+        "power": power,
+        "blocks": blocks,
+        "tight": tight,
+    }
     parts |= {"training": None, "jitter": 0.0}
     kind = type(model.likelihood).__name__
     if model.likelihood.sites_known:

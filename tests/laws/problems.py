@@ -1,4 +1,6 @@
-"""Every kind of evidence, one line each. A new likelihood, kernel or set of features that has a line here is tested by all laws."""
+"""Every kind of evidence, one line each. A new likelihood, kernel or set of features that has a
+line here is tested by all laws.
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,8 +10,35 @@ from reference import energy, highprec
 from reference.problems import SearchedGaussian
 
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Mixture, Wavelet
-from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, White
-from sparse_pep.likelihoods import Beta, Binomial, Gamma, Gaussian, GroupedGaussian, HeteroscedasticGaussian, Logit, Mixed, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Probit, StudentT, Tobit, Weibull
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+    SquaredExponential,
+    White,
+)
+from sparse_pep.likelihoods import (
+    Beta,
+    Binomial,
+    Gamma,
+    Gaussian,
+    GroupedGaussian,
+    HeteroscedasticGaussian,
+    Logit,
+    Mixed,
+    NegativeBinomial,
+    NoisyProbit,
+    Ordinal,
+    Poisson,
+    Probit,
+    StudentT,
+    Tobit,
+    Weibull,
+)
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
 from sparse_pep.multiclass import Softmax
@@ -25,13 +54,17 @@ KNOWN = RNG.uniform(0.0, 0.3, size=N)
 WEIGHT = RNG.integers(1, 4, size=N).astype(float)
 Z = X[:5] + 0.1
 SE, M32 = SquaredExponential(1.5, [0.9, 1.4]), Matern32(1.5, 1.1)
-KINDS = np.repeat([SIGN, VALUE, SLOPE, DIFFERENCE, MEAN], N // 5)  # the first rows have one kind only
-ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, size=(N, 2)), KINDS, KINDS == SIGN])  # functionals, of which signs are the second group
+# the first rows have one kind only
+KINDS = np.repeat([SIGN, VALUE, SLOPE, DIFFERENCE, MEAN], N // 5)
+# functionals, of which signs are the second group
+ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, size=(N, 2)), KINDS, KINDS == SIGN])
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A model and its data: `power` may be one number a row, `more` names columns above or the tight form, `drawn` is data instead."""
+    """A model and its data: `power` may be one number a row, `more` names columns above or the
+    tight form, `drawn` is data instead.
+    """
 
     likelihood: object
     power: float | np.ndarray = 0.5
@@ -78,20 +111,30 @@ class Problem:
         if isinstance(self.likelihood, GroupedGaussian):
             return F + 0.4 * rng.normal(size=N)
         if isinstance(self.likelihood, Mixed):
-            return np.where(KINDS == SIGN, np.where(F > 0.0, 1.0, -1.0), F + 0.4 * rng.normal(size=N))
+            return np.where(
+                KINDS == SIGN, np.where(F > 0.0, 1.0, -1.0), F + 0.4 * rng.normal(size=N)
+            )
         if isinstance(self.likelihood, Softmax):
             return np.digitize(F + 0.5 * rng.normal(size=N), [-0.7, 0.7]).astype(float)
         if isinstance(self.likelihood, HeteroscedasticGaussian):
             f = np.stack([F, 0.5 * X[:, 1]])
         y = self.likelihood.sample(f, rng)
-        return np.column_stack([y, 0.3 - 0.5 * y, rng.normal(size=N)]) if "outputs" in self.more else y
+        return (
+            np.column_stack([y, 0.3 - 0.5 * y, rng.normal(size=N)]) if "outputs" in self.more else y
+        )
 
     @cached_property
     def data(self):
         """X, y and columns, as they are made into rows in memory, in pieces or on workers."""
         columns = {"blocks": BLOCKS, "weight": self.per_block(WEIGHT), "known": KNOWN}
-        columns = {"known_variance" if name == "known" else name: columns[name] for name in columns if name in self.more}
-        return self.drawn or {"X": self.inputs, "y": self.y} | columns | ({"power": self.per_block(self.power)} if self.private else {})
+        columns = {
+            "known_variance" if name == "known" else name: columns[name]
+            for name in columns
+            if name in self.more
+        }
+        return self.drawn or {"X": self.inputs, "y": self.y} | columns | (
+            {"power": self.per_block(self.power)} if self.private else {}
+        )
 
     def per_block(self, values):
         """One number a row, the same for all rows of a block."""
@@ -100,7 +143,9 @@ class Problem:
     @property
     def noise(self):
         """The noise variance of each row."""
-        return self.likelihood.at(self.data["X"]).noise_variance + self.column("known_variance", 0.0)
+        return self.likelihood.at(self.data["X"]).noise_variance + self.column(
+            "known_variance", 0.0
+        )
 
     def column(self, name, default):
         return self.data.get(name, np.full(len(self.data["X"]), default))
@@ -110,7 +155,9 @@ class Problem:
         return self.data.get("blocks", np.arange(len(self.data["X"])))
 
     def copies(self, counts):
-        """Each row so many times, and labels: copies of a block are blocks of their own, but one in the tight form of Gaussian noise."""
+        """Each row so many times, and labels: copies of a block are blocks of their own, but one
+        in the tight form of Gaussian noise.
+        """
         rows = np.repeat(np.arange(len(counts)), counts)
         turn = np.concatenate([np.arange(count) for count in counts])
         return rows, self.labels[rows] + 100 * turn * (not (self.tight and self.gaussian))
@@ -120,32 +167,73 @@ class Problem:
         rows, labels = self.copies(counts)
         order = np.argsort(labels, kind="stable")
         found = {name: value[rows[order]] for name, value in self.data.items() if name != "weight"}
-        return found | ({"blocks": labels[order]} if "blocks" in found or (self.tight and self.gaussian) else {})
+        return found | (
+            {"blocks": labels[order]} if "blocks" in found or (self.tight and self.gaussian) else {}
+        )
 
     def covariances(self, jitter=0.0):
         """Kuu, Kuf and Kff."""
         Kuu, X = self.features.Kuu(self.kernel), self.data["X"]
-        return Kuu + jitter * np.diag(np.diag(Kuu)), self.features.Kuf(self.kernel, X), self.kernel(X)
+        return (
+            Kuu + jitter * np.diag(np.diag(Kuu)),
+            self.features.Kuf(self.kernel, X),
+            self.kernel(X),
+        )
 
     def dense(self, fit):
-        """log Z by dense matrices, in 50 digits for Gaussian noise, else with fine quadrature at the sites of the fit; the size of its terms."""
+        """log Z by dense matrices, in 50 digits for Gaussian noise, else with fine quadrature at
+        the sites of the fit; the size of its terms.
+        """
         if not self.gaussian:
             value = self.at_sites(fit)[0]()
             return value, abs(value)
         rows, labels = self.copies(self.column("weight", 1.0).astype(int))
         noise, power = self.noise[rows], self.column("power", self.common_power)[rows]
-        (Kuu, Kuf, Kff), targets = self.covariances(fit.jitter), np.atleast_2d(self.data["y"].T - self.mean(self.data["X"]).T)
-        parts = [highprec.log_evidence(Kuu, Kuf[:, rows], Kff[np.ix_(rows, rows)], y[rows], noise, labels, power, self.tight) for y in targets]
+        (Kuu, Kuf, Kff), targets = (
+            self.covariances(fit.jitter),
+            np.atleast_2d(self.data["y"].T - self.mean(self.data["X"]).T),
+        )
+        parts = [
+            highprec.log_evidence(
+                Kuu,
+                Kuf[:, rows],
+                Kff[np.ix_(rows, rows)],
+                y[rows],
+                noise,
+                labels,
+                power,
+                self.tight,
+            )
+            for y in targets
+        ]
         return np.sum(parts, axis=0)
 
     def at_sites(self, fit):
-        """log Z as a function of a factor of the scale of the conditional, and its slope when all sites move at once."""
+        """log Z as a function of a factor of the scale of the conditional, and its slope when
+        all sites move at once.
+        """
         blocks = [np.flatnonzero(self.labels == label) for label in np.unique(self.labels)]
         columns = self.column("power", self.common_power), self.column("weight", 1.0)
         powers, weights = ([values[rows[0]] for rows in blocks] for values in columns)
-        offset = np.broadcast_to(self.mean(self.data["X"]).T, (self.likelihood.n_latent, len(self.labels)))
-        groups = self.data["X"][:, -1].astype(int) if isinstance(self.likelihood, Mixed) else 0 * self.labels
-        return energy.at_fit(self.likelihood, self.data["y"], offset, fit, *self.covariances(fit.jitter), blocks, powers, weights, groups)
+        offset = np.broadcast_to(
+            self.mean(self.data["X"]).T, (self.likelihood.n_latent, len(self.labels))
+        )
+        groups = (
+            self.data["X"][:, -1].astype(int)
+            if isinstance(self.likelihood, Mixed)
+            else 0 * self.labels
+        )
+        return energy.at_fit(
+            self.likelihood,
+            self.data["y"],
+            offset,
+            fit,
+            *self.covariances(fit.jitter),
+            blocks,
+            powers,
+            weights,
+            groups,
+        )
 
 
 GAUSSIAN = Gaussian(0.2)
@@ -155,37 +243,81 @@ PROBLEMS = {
     "gaussian": Problem(GAUSSIAN, 0.5, mean=ConstantMean(0.3)),
     "gaussian, power 1": Problem(GAUSSIAN, 1.0, kernel=Matern12(1.2, [0.8, 1.1])),
     "gaussian, tiny power": Problem(GAUSSIAN, 1e-9, kernel=Matern52(1.2, 0.9)),
-    "gaussian, private powers": Problem(GAUSSIAN, PRIVATE, mean=LinearMean(0.1, [0.2, -0.3]), more="weight known"),
+    "gaussian, private powers": Problem(
+        GAUSSIAN, PRIVATE, mean=LinearMean(0.1, [0.2, -0.3]), more="weight known"
+    ),
     "gaussian, blurs": Problem(GAUSSIAN, 0.4, features=GaussianBlur(Z, [0.3, 0.5]), more="known"),
-    "gaussian, wavelets": Problem(GAUSSIAN, 0.0, features=Wavelet(Z, 0.6, [1.0, 0.5], phase=0.4), more="weight"),
+    "gaussian, wavelets": Problem(
+        GAUSSIAN, 0.0, features=Wavelet(Z, 0.6, [1.0, 0.5], phase=0.4), more="weight"
+    ),
     "gaussian, derivatives": Problem(GAUSSIAN, 0.7, features=Derivative(Z, [-1, 0, 1, 1, 0])),
-    "gaussian, mixture": Problem(GAUSSIAN, PRIVATE, features=Mixture([InducingPoints(Z[:2]), GaussianBlur(Z[2:], [0.3, 0.4])])),
+    "gaussian, mixture": Problem(
+        GAUSSIAN,
+        PRIVATE,
+        features=Mixture([InducingPoints(Z[:2]), GaussianBlur(Z[2:], [0.3, 0.4])]),
+    ),
     "gaussian, sum of kernels": Problem(GAUSSIAN, 0.5, kernel=SE + Linear(0.3) + White(0.1)),
-    "gaussian, product of kernels": Problem(GAUSSIAN, 0.0, kernel=M32 * (Periodic(1.0, 1.1, 2.4) + Constant(0.2)), more="known"),
-    "gaussian, rational quadratic": Problem(GAUSSIAN, 1.0, kernel=RationalQuadratic(1.2, [0.8, 1.5])),
-    "gaussian, outputs": Problem(GAUSSIAN, 0.5, mean=LinearMean(np.zeros(3), np.ones((2, 3))), more="outputs"),
+    "gaussian, product of kernels": Problem(
+        GAUSSIAN, 0.0, kernel=M32 * (Periodic(1.0, 1.1, 2.4) + Constant(0.2)), more="known"
+    ),
+    "gaussian, rational quadratic": Problem(
+        GAUSSIAN, 1.0, kernel=RationalQuadratic(1.2, [0.8, 1.5])
+    ),
+    "gaussian, outputs": Problem(
+        GAUSSIAN, 0.5, mean=LinearMean(np.zeros(3), np.ones((2, 3))), more="outputs"
+    ),
     "gaussian, outputs, power 0": Problem(GAUSSIAN, 0.0, more="outputs weight"),
-    "gaussian, weighted outputs": Problem(GAUSSIAN, PRIVATE, mean=ConstantMean([0.2, -0.1, 0.0]), more="outputs weight known"),
+    "gaussian, weighted outputs": Problem(
+        GAUSSIAN, PRIVATE, mean=ConstantMean([0.2, -0.1, 0.0]), more="outputs weight known"
+    ),
     "gaussian, blocks, power 0": Problem(GAUSSIAN, 0.0, more="blocks known"),
     "gaussian, blocks": Problem(GAUSSIAN, 0.5, kernel=M32, more="blocks weight"),
-    "gaussian, blocks, power 1": Problem(GAUSSIAN, 1.0, features=GaussianBlur(Z, 0.3), more="blocks"),
-    "gaussian, blocks of outputs": Problem(GAUSSIAN, PRIVATE, kernel=SE + White(0.1), more="blocks outputs weight known"),
+    "gaussian, blocks, power 1": Problem(
+        GAUSSIAN, 1.0, features=GaussianBlur(Z, 0.3), more="blocks"
+    ),
+    "gaussian, blocks of outputs": Problem(
+        GAUSSIAN, PRIVATE, kernel=SE + White(0.1), more="blocks outputs weight known"
+    ),
     "gaussian, tight, power 0": Problem(GAUSSIAN, 0.0, kernel=Matern52(1.2, 0.9), more="tight"),
-    "gaussian, tight": Problem(GAUSSIAN, PRIVATE, mean=ConstantMean(0.2), more="tight weight known"),
+    "gaussian, tight": Problem(
+        GAUSSIAN, PRIVATE, mean=ConstantMean(0.2), more="tight weight known"
+    ),
     "gaussian, tight blocks": Problem(GAUSSIAN, 0.4, more="tight blocks outputs weight"),
-    "gaussian, tight blocks, power 0": Problem(GAUSSIAN, 0.0, features=GaussianBlur(Z, 0.3), more="tight blocks known"),
-    "gaussian, functionals": Problem(GAUSSIAN, PRIVATE, kernel=Observed(SE + Linear(0.3), 2), more="weight known"),
-    "gaussian, functionals of blurs": Problem(GAUSSIAN, 0.0, kernel=Observed(SE, 2), features=GaussianBlur(Z, [0.3, 0.5])),
-    "gaussian, functionals of derivatives": Problem(GAUSSIAN, 0.7, kernel=Observed(SE, 2), features=Derivative(Z, [-1, 0, 1, 1, 0])),
-    "gaussian, functionals in blocks": Problem(GAUSSIAN, 0.5, kernel=Observed(SE, 2), more="blocks weight"),
-    "gaussian, functionals of two noises": Problem(GroupedGaussian((0.2, 0.5), 5), 0.6, kernel=Observed(SE, 2), more="weight known"),
-    "gaussian, tight functionals of two noises": Problem(GroupedGaussian((0.2, 0.5), 5), 0.0, kernel=Observed(M32 * SE, 2), more="tight blocks"),
-    "gaussian, slopes": Problem(GAUSSIAN, 0.4, kernel=Observed(Matern52(1.2, [0.9, 1.2]), 2), more="known"),
-    "gaussian, slopes, tight": Problem(GAUSSIAN, 0.0, kernel=Observed(SE * Constant(1.1), 2), more="tight weight"),
+    "gaussian, tight blocks, power 0": Problem(
+        GAUSSIAN, 0.0, features=GaussianBlur(Z, 0.3), more="tight blocks known"
+    ),
+    "gaussian, functionals": Problem(
+        GAUSSIAN, PRIVATE, kernel=Observed(SE + Linear(0.3), 2), more="weight known"
+    ),
+    "gaussian, functionals of blurs": Problem(
+        GAUSSIAN, 0.0, kernel=Observed(SE, 2), features=GaussianBlur(Z, [0.3, 0.5])
+    ),
+    "gaussian, functionals of derivatives": Problem(
+        GAUSSIAN, 0.7, kernel=Observed(SE, 2), features=Derivative(Z, [-1, 0, 1, 1, 0])
+    ),
+    "gaussian, functionals in blocks": Problem(
+        GAUSSIAN, 0.5, kernel=Observed(SE, 2), more="blocks weight"
+    ),
+    "gaussian, functionals of two noises": Problem(
+        GroupedGaussian((0.2, 0.5), 5), 0.6, kernel=Observed(SE, 2), more="weight known"
+    ),
+    "gaussian, tight functionals of two noises": Problem(
+        GroupedGaussian((0.2, 0.5), 5), 0.0, kernel=Observed(M32 * SE, 2), more="tight blocks"
+    ),
+    "gaussian, slopes": Problem(
+        GAUSSIAN, 0.4, kernel=Observed(Matern52(1.2, [0.9, 1.2]), 2), more="known"
+    ),
+    "gaussian, slopes, tight": Problem(
+        GAUSSIAN, 0.0, kernel=Observed(SE * Constant(1.1), 2), more="tight weight"
+    ),
     # sites that are searched for
-    "mixed": Problem(Mixed((StudentT(4.0, 0.3), Probit())), PRIVATE, kernel=Observed(SE, 2), more="weight"),
+    "mixed": Problem(
+        Mixed((StudentT(4.0, 0.3), Probit())), PRIVATE, kernel=Observed(SE, 2), more="weight"
+    ),
     "mixed, power 0": Problem(Mixed((GAUSSIAN, Probit())), 0.0, kernel=Observed(SE, 2)),
-    "mixed, blocks": Problem(Mixed((GAUSSIAN, Probit())), 0.5, kernel=Observed(SE, 2), more="blocks"),
+    "mixed, blocks": Problem(
+        Mixed((GAUSSIAN, Probit())), 0.5, kernel=Observed(SE, 2), more="blocks"
+    ),
     "searched gaussian": Problem(SearchedGaussian(0.2), PRIVATE, more="weight"),
     "searched gaussian, blocks": Problem(SearchedGaussian(0.2), 0.4, more="blocks"),
     "probit, power 0": Problem(Probit(), 0.0),

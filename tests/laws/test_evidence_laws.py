@@ -1,4 +1,6 @@
-"""Laws that every evidence obeys. A new likelihood, kernel or set of features is tested by one more line in `problems.PROBLEMS`."""
+"""Laws that every evidence obeys. A new likelihood, kernel or set of features is tested by one
+more line in `problems.PROBLEMS`.
+"""
 
 from contextlib import nullcontext
 from dataclasses import replace
@@ -36,7 +38,10 @@ def assert_same(one, other, close=1e-10, close_gradient=1e-8):
     assert fit.converged and expected.converged
     assert error(fit.log_evidence, expected.log_evidence, abs(expected.log_evidence) + N) < close
     for ours, theirs in zip(adapter.whitened(fit), adapter.whitened(expected), strict=True):
-        assert error(ours[0], theirs[0]) < 1e2 * close and error(ours[1], theirs[1], 1.0 + np.max(np.abs(theirs[1]))) < 1e2 * close
+        assert (
+            error(ours[0], theirs[0]) < 1e2 * close
+            and error(ours[1], theirs[1], 1.0 + np.max(np.abs(theirs[1]))) < 1e2 * close
+        )
     assert gradient.keys() == expected_gradient.keys()
     size = max(N, *(np.max(np.abs(value)) for value in expected_gradient.values()))
     for name, value in expected_gradient.items():
@@ -49,7 +54,9 @@ def test_the_evidence_is_that_of_dense_matrices(name):
     assert fit.converged and fit.jitter == 0.0 and fit.searched == (not problem.gaussian)
     assert np.isfinite(fit.log_evidence) and fit.n_sweeps <= (0 if problem.gaussian else 200)
     expected, _ = problem.dense(fit)
-    assert error(fit.log_evidence, expected, abs(expected) + N) < (1e-12 if problem.gaussian else 1e-9)
+    assert error(fit.log_evidence, expected, abs(expected) + N) < (
+        1e-12 if problem.gaussian else 1e-9
+    )
 
 
 SEARCHED = names(lambda problem: not problem.gaussian)
@@ -57,13 +64,17 @@ SEARCHED = names(lambda problem: not problem.gaussian)
 
 @pytest.mark.parametrize("name", SEARCHED)
 def test_the_evidence_is_level_in_the_sites(name):
-    """Which is what a fixed point is: the largest lower bound at power 0, matched moments at power 1."""
+    """Which is what a fixed point is: the largest lower bound at power 0, matched moments at
+    power 1.
+    """
     problem, (fit, *_) = PROBLEMS[name], solved(name)
     value, slope = problem.at_sites(fit)
     enough = 1e-7 * abs(fit.log_evidence)
     assert abs(slope(np.random.default_rng(0), enough)) <= enough
     if problem.tight:  # and in the scale of the conditional
-        assert abs(value(1.0 + 1e-4) - value(1.0 - 1e-4)) / 2e-4 < enough and np.max(fit.scale) < 0.999
+        assert (
+            abs(value(1.0 + 1e-4) - value(1.0 - 1e-4)) / 2e-4 < enough and np.max(fit.scale) < 0.999
+        )
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -72,19 +83,37 @@ def test_the_gradient_is_that_of_differences(name):
     start = fit.start if fit.searched else None
 
     def value(parameters):
-        return adapter.evidence(problem.model.with_parameters(parameters), rows, problem.common_power, start=start, **problem.options).log_evidence
+        return adapter.evidence(
+            problem.model.with_parameters(parameters),
+            rows,
+            problem.common_power,
+            start=start,
+            **problem.options,
+        ).log_evidence
 
     parameters = problem.model.parameters()
-    assert list(gradient) == list(parameters) and gradient_error(*slopes(value, parameters, gradient, 1e-3)) < 2e-6
+    assert (
+        list(gradient) == list(parameters)
+        and gradient_error(*slopes(value, parameters, gradient, 1e-3)) < 2e-6
+    )
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_weight_is_so_many_copies(name):
     problem = without_weights(PROBLEMS[name])
-    counts = problem.per_block(np.random.default_rng(3).integers(0 if problem.gaussian else 1, 4, size=N))
+    counts = problem.per_block(
+        np.random.default_rng(3).integers(0 if problem.gaussian else 1, 4, size=N)
+    )
     weighted = problem.data | {"weight": counts.astype(float)}
     both = (in_memory(**weighted), in_memory(**problem.repeated(counts)))
-    assert_same(*(adapter.gradient(problem.model, rows, problem.common_power, **problem.options) for rows in both), 1e-9, 1e-6)
+    assert_same(
+        *(
+            adapter.gradient(problem.model, rows, problem.common_power, **problem.options)
+            for rows in both
+        ),
+        1e-9,
+        1e-6,
+    )
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -97,16 +126,30 @@ def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
         model = replace(model, features=InducingPoints(problem.features.Z[points]))
     rows = in_memory(**{name: value[order] for name, value in problem.data.items()})
     there, turned = adapter.gradient(model, rows, problem.common_power, **problem.options)
-    expected = gradient | {name: value[points] for name, value in gradient.items() if name == "features.Z" and model is not problem.model}
-    assert_same((replace(there, posteriors=[]), turned), (replace(fit, posteriors=[]), expected), 1e-10, 1e-7)
+    expected = gradient | {
+        name: value[points]
+        for name, value in gradient.items()
+        if name == "features.Z" and model is not problem.model
+    }
+    assert_same(
+        (replace(there, posteriors=[]), turned),
+        (replace(fit, posteriors=[]), expected),
+        1e-10,
+        1e-7,
+    )
     assert error(there.site_precision, fit.site_precision[:, order]) < 1e-7
-    here, moved = (adapter.predict(*one, X_TEST) for one in ((problem.model, fit.posteriors), (model, there.posteriors)))
+    here, moved = (
+        adapter.predict(*one, X_TEST)
+        for one in ((problem.model, fit.posteriors), (model, there.posteriors))
+    )
     assert error(moved[0], here[0]) < 1e-7 and error(moved[1], here[1]) < 1e-7
 
 
 @pytest.fixture(scope="module")
 def client():
-    with pytest.importorskip("distributed").Client(n_workers=2, processes=False, dashboard_address=None) as client:
+    with pytest.importorskip("distributed").Client(
+        n_workers=2, processes=False, dashboard_address=None
+    ) as client:
         yield client
 
 
@@ -123,14 +166,24 @@ CUTS = [(place, name) for place, (every, _) in PLACES.items() for name in list(P
 @pytest.mark.parametrize(("place", "name"), CUTS)
 def test_cuts_do_not_matter(place, name, client):
     problem, (fit, gradient, rows) = PROBLEMS[name], solved(name)
-    data, (model, power) = PLACES[place][1](problem.data, client), (problem.model, problem.common_power)
+    data, (model, power) = (
+        PLACES[place][1](problem.data, client),
+        (problem.model, problem.common_power),
+    )
     kept = adapter.nothing_kept() if place == "nothing kept" else nullcontext()
-    with kept, adapter.chunks_of(7 if place == "chunks" else None), threadpool_limits(2 if place == "chunks" else 1):
+    with (
+        kept,
+        adapter.chunks_of(7 if place == "chunks" else None),
+        threadpool_limits(2 if place == "chunks" else 1),
+    ):
         found = adapter.gradient(model, data, power, **problem.options)
         assert found[0].n_sweeps == fit.n_sweeps and found[0].step == fit.step
         assert_same(found, (fit, gradient), 1e-10, 1e-9)
         if place == "pieces":
-            for part, expected in zip(adapter.left_out(model, data, power, **problem.options), adapter.left_out(model, rows, power, **problem.options)):
+            for part, expected in zip(
+                adapter.left_out(model, data, power, **problem.options),
+                adapter.left_out(model, rows, power, **problem.options),
+            ):
                 assert error(np.isfinite(part), np.isfinite(expected)) == 0.0
                 assert error(np.nan_to_num(part), np.nan_to_num(expected)) < 1e-7
 
@@ -138,35 +191,75 @@ def test_cuts_do_not_matter(place, name, client):
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("name", names(lambda problem: not problem.tight))
 def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
-    """q(u) is the prior times the sites of both batches, those of the first as they were. With Gaussian noise two batches are one."""
+    """q(u) is the prior times the sites of both batches, those of the first as they were. With
+    Gaussian noise two batches are one.
+    """
     problem = PROBLEMS[name]
     cut = 10  # between two blocks
-    first, later = ({key: value[rows] for key, value in problem.data.items()} for rows in (slice(None, cut), slice(cut, None)))
+    first, later = (
+        {key: value[rows] for key, value in problem.data.items()}
+        for rows in (slice(None, cut), slice(cut, None))
+    )
     old = problem.model.parameters()
-    now = problem.model if kept else problem.model.with_parameters({key: value + 0.2 * key.endswith(".Z") for key, value in old.items()})
+    now = (
+        problem.model
+        if kept
+        else problem.model.with_parameters(
+            {key: value + 0.2 * key.endswith(".Z") for key, value in old.items()}
+        )
+    )
     try:
-        memory = adapter.memory_of(problem.model, in_memory(**first), problem.common_power, kept, tol=1e-11)
-        found = [adapter.gradient(now, rows, problem.common_power, memory=memory, tol=1e-11) for rows in (in_memory(**later), in_pieces(**later, n_rows=4))]
-    except (NotImplementedError, ValueError) as refusal:  # no covariances of earlier and later features in closed form, or outliers
-        assert isinstance(refusal, NotImplementedError) > kept or "less certain than the prior" in str(refusal)
+        memory = adapter.memory_of(
+            problem.model, in_memory(**first), problem.common_power, kept, tol=1e-11
+        )
+        found = [
+            adapter.gradient(now, rows, problem.common_power, memory=memory, tol=1e-11)
+            for rows in (in_memory(**later), in_pieces(**later, n_rows=4))
+        ]
+    # no covariances of earlier and later features in closed form, or outliers
+    except (NotImplementedError, ValueError) as refusal:
+        assert isinstance(
+            refusal, NotImplementedError
+        ) > kept or "less certain than the prior" in str(refusal)
         return
     assert_same(*found, 1e-9, 1e-7)
     fit, gradient = found[0]
-    parameters = {key: value for key, value in now.parameters().items() if not (kept and key.startswith("features."))}  # which do not move
+    # which do not move
+    parameters = {
+        key: value
+        for key, value in now.parameters().items()
+        if not (kept and key.startswith("features."))
+    }
 
     def value(at):
         model = now.with_parameters(now.parameters() | at)
-        return adapter.evidence(model, in_memory(**later), problem.common_power, memory=memory, tol=1e-11).log_evidence
+        return adapter.evidence(
+            model, in_memory(**later), problem.common_power, memory=memory, tol=1e-11
+        ).log_evidence
 
     if list(PROBLEMS).index(name) % 2 == kept:
-        assert gradient_error(*slopes(value, parameters, {key: gradient[key] for key in parameters}, 1e-3)) < 2e-6
+        assert (
+            gradient_error(
+                *slopes(value, parameters, {key: gradient[key] for key in parameters}, 1e-3)
+            )
+            < 2e-6
+        )
     if kept and fit.own_sites and "outputs" not in problem.more:
-        before = adapter.evidence(problem.model, in_memory(**first), problem.common_power, tol=1e-11)
-        tau, nu = (np.hstack([getattr(one, f"site_{part}") for one in (before, fit)]) * problem.data.get("weight", 1.0) for part in ("precision", "shift"))
+        before = adapter.evidence(
+            problem.model, in_memory(**first), problem.common_power, tol=1e-11
+        )
+        tau, nu = (
+            np.hstack([getattr(one, f"site_{part}") for one in (before, fit)])
+            * problem.data.get("weight", 1.0)
+            for part in ("precision", "shift")
+        )
         Kuu, Kuf, _ = problem.covariances()
         V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
         for c, (B, mean) in enumerate(adapter.whitened(fit)):
-            assert error(B, np.eye(len(V)) + V * tau[c] @ V.T) < 1e-6 and error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
+            assert (
+                error(B, np.eye(len(V)) + V * tau[c] @ V.T) < 1e-6
+                and error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
+            )
     if kept and problem.gaussian and not problem.private:
         whole, _, _ = solved(name)
         assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + N) < 1e-8
@@ -174,69 +267,134 @@ def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
             assert error(ours[0], theirs[0]) < 1e-7 and error(ours[1], theirs[1]) < 1e-6
 
 
-@pytest.mark.parametrize("name", names(lambda problem: "blocks" not in problem.more and not problem.tight))
+@pytest.mark.parametrize(
+    "name", names(lambda problem: "blocks" not in problem.more and not problem.tight)
+)
 def test_blocks_of_one_are_no_blocks(name):
     problem, (fit, gradient, _) = PROBLEMS[name], solved(name)
     rows = in_memory(**problem.data | {"blocks": np.random.default_rng(2).permutation(N)})
-    assert_same(adapter.gradient(problem.model, rows, problem.common_power, **problem.options), (fit, gradient), 1e-9, 1e-6)
+    assert_same(
+        adapter.gradient(problem.model, rows, problem.common_power, **problem.options),
+        (fit, gradient),
+        1e-9,
+        1e-6,
+    )
 
 
 @pytest.mark.parametrize("name", names(lambda problem: not problem.private))
 def test_one_power_for_all_is_the_same_for_each(name):
     problem, (fit, gradient, _) = PROBLEMS[name], solved(name)
-    rows, other = in_memory(**problem.data, power=np.full(N, problem.power)), 0.3 if problem.gaussian else problem.power
-    assert_same(adapter.gradient(problem.model, rows, other, **problem.options), (fit, gradient), 1e-12, 1e-9)
+    rows, other = (
+        in_memory(**problem.data, power=np.full(N, problem.power)),
+        0.3 if problem.gaussian else problem.power,
+    )
+    assert_same(
+        adapter.gradient(problem.model, rows, other, **problem.options),
+        (fit, gradient),
+        1e-12,
+        1e-9,
+    )
 
 
-@pytest.mark.parametrize("name", names(lambda problem: np.ndim(problem.power) == 0 and problem.power == 0.0 and not problem.tight))
+@pytest.mark.parametrize(
+    "name",
+    names(
+        lambda problem: np.ndim(problem.power) == 0 and problem.power == 0.0 and not problem.tight
+    ),
+)
 def test_lower_bounds_have_their_order(name):
-    """VFE, with blocks or without; the tight form; with more inducing points; for Gaussian noise the exact evidence."""
+    """VFE, with blocks or without; the tight form; with more inducing points; for Gaussian noise
+    the exact evidence.
+    """
     problem = without_weights(PROBLEMS[name])
     rows = in_memory(**problem.data)
     plain = adapter.evidence(problem.model, rows, 0.0, tol=1e-11).log_evidence
     data = {key: value for key, value in problem.data.items() if key != "blocks"}
-    assert error(adapter.evidence(problem.model, in_memory(**data), 0.0, tol=1e-11).log_evidence, plain) < 1e-9
-    tight = adapter.evidence(problem.model, in_memory(**data), 0.0, tol=1e-11, tight=True).log_evidence
+    assert (
+        error(
+            adapter.evidence(problem.model, in_memory(**data), 0.0, tol=1e-11).log_evidence, plain
+        )
+        < 1e-9
+    )
+    tight = adapter.evidence(
+        problem.model, in_memory(**data), 0.0, tol=1e-11, tight=True
+    ).log_evidence
     assert plain < tight
     if problem.gaussian:
         K, noise = problem.kernel(problem.inputs), problem.noise
         targets = np.atleast_2d(problem.y.T - problem.mean(problem.inputs).T)
         exact = sum(dense.exact_log_evidence(K, y, noise) for y in targets)
-        joint = adapter.evidence(problem.model, rows, 0.0, tight=True).log_evidence  # of whole blocks
+        # of whole blocks
+        joint = adapter.evidence(problem.model, rows, 0.0, tight=True).log_evidence
         assert tight <= joint + 1e-9 * N and joint < exact
     if isinstance(problem.features, InducingPoints):
         for more in ([[0.3, 0.7]], X[6:9]):
-            richer = replace(problem.model, features=InducingPoints(np.vstack([problem.features.Z, more])))
+            richer = replace(
+                problem.model, features=InducingPoints(np.vstack([problem.features.Z, more]))
+            )
             assert adapter.evidence(richer, rows, 0.0, tol=1e-11).log_evidence > plain
 
 
-@pytest.mark.parametrize("name", names(lambda problem: problem.gaussian and "blocks" not in problem.more))
+@pytest.mark.parametrize(
+    "name", names(lambda problem: problem.gaussian and "blocks" not in problem.more)
+)
 def test_a_row_left_out_is_predicted_from_the_others(name):
-    """With all its copies; exact where sites do not depend on each other, which those of Gaussian noise do not."""
+    """With all its copies; exact where sites do not depend on each other, which those of
+    Gaussian noise do not.
+    """
     problem, n = PROBLEMS[name], 7
-    mean, var, density = adapter.left_out(problem.model, solved(name)[2], problem.common_power, **problem.options)
+    mean, var, density = adapter.left_out(
+        problem.model, solved(name)[2], problem.common_power, **problem.options
+    )
     others = in_memory(**{key: value[np.arange(N) != n] for key, value in problem.data.items()})
     fit = adapter.evidence(problem.model, others, problem.common_power, **problem.options)
     expected = adapter.predict(problem.model, fit.posteriors, problem.inputs[n : n + 1])
-    assert error(mean[..., n : n + 1], expected[0], 1.0) < 1e-9 and error(var[..., n : n + 1], expected[1]) < 1e-9
+    assert (
+        error(mean[..., n : n + 1], expected[0], 1.0) < 1e-9
+        and error(var[..., n : n + 1], expected[1]) < 1e-9
+    )
     noise = problem.noise[n] + expected[1][..., 0]
     target = problem.y[n]
-    assert error(density[n], np.sum(-0.5 * (np.log(2 * np.pi * noise) + (target - np.squeeze(expected[0])) ** 2 / noise))) < 1e-9
+    assert (
+        error(
+            density[n],
+            np.sum(
+                -0.5 * (np.log(2 * np.pi * noise) + (target - np.squeeze(expected[0])) ** 2 / noise)
+            ),
+        )
+        < 1e-9
+    )
 
 
 @pytest.mark.parametrize("name", SEARCHED)
 def test_a_search_from_its_own_end_is_over(name):
     problem, (fit, _, rows) = PROBLEMS[name], solved(name)
-    near = problem.model.with_parameters({key: value + 0.02 * (key == "kernel.log_variance") for key, value in problem.model.parameters().items()})
+    near = problem.model.with_parameters(
+        {
+            key: value + 0.02 * (key == "kernel.log_variance")
+            for key, value in problem.model.parameters().items()
+        }
+    )
     searches = (problem.model, fit.start), (near, None), (near, fit.start)
-    again, cold, warm = (adapter.evidence(model, rows, problem.common_power, start=start, tol=1e-8, tight=problem.tight) for model, start in searches)
-    assert (again.n_sweeps == 0 or problem.tight) and error(again.log_evidence, fit.log_evidence) < 1e-9
+    again, cold, warm = (
+        adapter.evidence(
+            model, rows, problem.common_power, start=start, tol=1e-8, tight=problem.tight
+        )
+        for model, start in searches
+    )
+    assert (again.n_sweeps == 0 or problem.tight) and error(
+        again.log_evidence, fit.log_evidence
+    ) < 1e-9
     assert error(warm.log_evidence, cold.log_evidence) < 1e-8
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [name for name in PROBLEMS if not name.startswith(("searched", "mixed"))])
+@pytest.mark.parametrize(
+    "name", [name for name in PROBLEMS if not name.startswith(("searched", "mixed"))]
+)
 def test_an_estimator_has_this_evidence(name):
     problem, (fit, _, _) = PROBLEMS[name], solved(name)
-    estimator = adapter.fitted_estimator(problem.model, tight=problem.tight, **{"power": problem.power} | problem.data)
+    estimator = adapter.fitted_estimator(
+        problem.model, tight=problem.tight, **{"power": problem.power} | problem.data
+    )
     assert error(estimator.log_marginal_likelihood_value_, fit.log_evidence) < 1e-6

@@ -1,4 +1,6 @@
-"""Laws that every feature set obeys, for several kernels. A new one is tested by one more line in FEATURES."""
+"""Laws that every feature set obeys, for several kernels. A new one is tested by one more line
+in FEATURES.
+"""
 
 import json
 from itertools import product
@@ -9,7 +11,16 @@ from reference.compare import error, slopes
 
 from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
-from sparse_pep.kernels import Constant, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, White
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    SquaredExponential,
+    White,
+)
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(8, 2))
@@ -25,15 +36,29 @@ FEATURES = {
     "blurs, each its width": GaussianBlur(Z, RNG.uniform(0.1, 1.0, size=(5, 2))),
     "blurs on data": GaussianBlur(X[:4], 0.3),
     "wavelets": Wavelet(Z, [0.4, 0.9], [2.0, -1.0], phase=0.3),
-    "wavelets, each its own": Wavelet(Z, RNG.uniform(0.3, 1.0, size=(5, 2)), FREQUENCIES, phase=RNG.normal(size=5)),
-    "wavelets of no mean": Wavelet(Z, [0.4, 0.9], FREQUENCIES, phase=RNG.normal(size=5), zero_mean=True),
+    "wavelets, each its own": Wavelet(
+        Z, RNG.uniform(0.3, 1.0, size=(5, 2)), FREQUENCIES, phase=RNG.normal(size=5)
+    ),
+    "wavelets of no mean": Wavelet(
+        Z, [0.4, 0.9], FREQUENCIES, phase=RNG.normal(size=5), zero_mean=True
+    ),
     "wavelets that stand still": Wavelet(Z, [0.4, 0.9], [0.0, 0.0]),
-    "wavelets, some of which stand still": Mixture([Wavelet(Z[:2], 0.4, 0.0), Wavelet(Z[1:], 0.6, FREQUENCIES[1:])]),
+    "wavelets, some of which stand still": Mixture(
+        [Wavelet(Z[:2], 0.4, 0.0), Wavelet(Z[1:], 0.6, FREQUENCIES[1:])]
+    ),
     "derivatives": Derivative(Z, [-1, 0, 1, 1, 0]),
     "values": Derivative(Z, [-1] * 5),
     "points and derivatives": Mixture([InducingPoints(Z[:2]), Derivative(Z_far, [0, 1, -1, 0, 1])]),
     "points and points": Mixture([InducingPoints(Z[:3]), InducingPoints(Z[3:])]),
-    "every window": Mixture([Wavelet(Z[:2], 0.5, FREQUENCIES[:2], phase=0.4, zero_mean=True), InducingPoints(Z_far[:2]), GaussianBlur(Z[2:], [0.4, 0.9]), Derivative(Z_far[2:], [0, 1, -1]), Wavelet(Z[3:], 0.7, [1.0, 0.0])]),
+    "every window": Mixture(
+        [
+            Wavelet(Z[:2], 0.5, FREQUENCIES[:2], phase=0.4, zero_mean=True),
+            InducingPoints(Z_far[:2]),
+            GaussianBlur(Z[2:], [0.4, 0.9]),
+            Derivative(Z_far[2:], [0, 1, -1]),
+            Wavelet(Z[3:], 0.7, [1.0, 0.0]),
+        ]
+    ),
 }
 KERNELS = {
     "se": SquaredExponential(1.3, [0.8, 1.5]),
@@ -54,10 +79,17 @@ ON_A_LINE = {
     "fourier": Fourier(-0.5, 2.0, 4),
     "fourier, any frequencies": Fourier(-0.5, 2.0, [0.7, 0.0, 2.0]),
     "fourier, one": Fourier(-0.5, 2.0, [1.0]),
-    "fourier and points": Mixture([InducingPoints(X_line[:2] + 0.1), Fourier(-0.5, 2.0, 3), InducingPoints(X_line[3:6] + 0.1)]),
+    "fourier and points": Mixture(
+        [InducingPoints(X_line[:2] + 0.1), Fourier(-0.5, 2.0, 3), InducingPoints(X_line[3:6] + 0.1)]
+    ),
     "wavelets on a line": Wavelet(X_line[:3] + 0.2, 0.5, [[0.0], [2.0], [6.0]], zero_mean=True),
 }
-KERNELS_ON_A_LINE = {"matern12": Matern12(1.3, 0.9), "matern32": Matern32(1.3, [0.9]), "matern52": Matern52(1.3, 0.9, active_dims=(0,)), "se": SquaredExponential(1.3, [0.9])}
+KERNELS_ON_A_LINE = {
+    "matern12": Matern12(1.3, 0.9),
+    "matern32": Matern32(1.3, [0.9]),
+    "matern52": Matern52(1.3, 0.9, active_dims=(0,)),
+    "se": SquaredExponential(1.3, [0.9]),
+}
 PAIRS, REFUSED = [], []
 for kinds, kernels, inputs in [(FEATURES, KERNELS, X), (ON_A_LINE, KERNELS_ON_A_LINE, X_line)]:
     for (name, features), (kernel_name, kernel) in product(kinds.items(), kernels.items()):
@@ -84,7 +116,11 @@ def covariances(features, kernel, X):
 @every_pair
 def test_jointly_positive_semi_definite_with_the_function(features, kernel, X):
     Kuu, Kuf = covariances(features, kernel, X)
-    assert Kuu.shape == (len(features), len(features)) and Kuf.shape == (len(features), len(X)) and error(Kuu, Kuu.T) < 1e-15
+    assert (
+        Kuu.shape == (len(features), len(features))
+        and Kuf.shape == (len(features), len(X))
+        and error(Kuu, Kuu.T) < 1e-15
+    )
     assert all(K.flags.c_contiguous and K.dtype == np.float64 for K in (Kuu, Kuf))
     joint = np.block([[Kuu, Kuf], [Kuf.T, kernel(X)]])
     assert np.linalg.eigvalsh(joint)[0] > -1e-14 * np.trace(joint)
@@ -107,7 +143,9 @@ def test_pull_back_equals_finite_differences(features, kernel, X, name):
         (kernel_gradient, kernel, lambda p: matrix(features, kernel.with_parameters(p))),
         (features_gradient, features, lambda p: matrix(features.with_parameters(p), kernel)),
     ):
-        claimed, numeric = slopes(lambda p, rebuilt=rebuilt: np.vdot(bar, rebuilt(p)), owner.parameters(), gradient)
+        claimed, numeric = slopes(
+            lambda p, rebuilt=rebuilt: np.vdot(bar, rebuilt(p)), owner.parameters(), gradient
+        )
         for key, value in numeric.items():
             assert error(claimed[key], value, max(rounding, abs(value))) < 1e-8, key
 
@@ -120,7 +158,15 @@ def test_description_and_parameters_go_round_and_columns_are_independent(feature
     assert type(described) is type(rebuilt) is type(features) and len(rebuilt) == len(features)
     for got, expected in zip(covariances(described, kernel, X), (Kuu, Kuf)):
         np.testing.assert_array_equal(got, expected)
-    apart, scale = np.column_stack([features.Kuf(kernel, x[None]) for x in X]), np.sqrt(np.max(np.abs(Kuu)) * np.max(kernel.diag(X)))  # of |cov(u, f)|, at most
-    assert error(rebuilt.Kuu(kernel), Kuu) < 1e-14 and error(rebuilt.Kuf(kernel, X), Kuf, scale) < 1e-14 and error(apart, Kuf, scale) < 1e-14
+    # of |cov(u, f)|, at most
+    apart, scale = (
+        np.column_stack([features.Kuf(kernel, x[None]) for x in X]),
+        np.sqrt(np.max(np.abs(Kuu)) * np.max(kernel.diag(X))),
+    )
+    assert (
+        error(rebuilt.Kuu(kernel), Kuu) < 1e-14
+        and error(rebuilt.Kuf(kernel, X), Kuf, scale) < 1e-14
+        and error(apart, Kuf, scale) < 1e-14
+    )
     with pytest.raises(ValueError, match="column"):
         features.Kuf(kernel, np.ones((3, 5)))

@@ -8,7 +8,21 @@ import pytest
 from reference.compare import differences, error, slopes
 
 from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.kernels import Categorical, Combination, Constant, Coregion, Linear, Matern12, Matern32, Matern52, Periodic, RationalQuadratic, SquaredExponential, Stationary, White
+from sparse_pep.kernels import (
+    Categorical,
+    Combination,
+    Constant,
+    Coregion,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+    SquaredExponential,
+    Stationary,
+    White,
+)
 
 ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
 KERNELS = {
@@ -30,25 +44,38 @@ KERNELS = {
     "constant": Constant(0.7),
     "white": White(0.7),
     "categorical": Categorical(1.3, 0.4, active_dims=(2,)),
-    "coregion": Coregion(rank=2, variance=[0.3, 0.7, 0.4], weights=[[0.9, 0.1], [-0.4, 0.8], [0.2, 0.5]], active_dims=[2]),
+    "coregion": Coregion(
+        rank=2,
+        variance=[0.3, 0.7, 0.4],
+        weights=[[0.9, 0.1], [-0.4, 0.8], [0.2, 0.5]],
+        active_dims=[2],
+    ),
     "sum": SquaredExponential(1.3, ARD) + Linear(0.4),
     "stationary sum": Matern32(1.3, ARD) + Constant(0.4) + SquaredExponential(0.2, 2.0),
     "product": Matern52(1.3, ARD) * Periodic(1.0, 1.2, 3.1),
     "stationary product": SquaredExponential(1.3, ARD) * RationalQuadratic(0.8, 1.9, shape=1.2),
     "product of three": SquaredExponential(1.3, 0.9) * Linear(0.6) * Constant(1.4),
-    "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2))) * Matern32(0.9, 1.1, active_dims=(1,)) + White(0.3),
-    "outputs": Matern32(1.3, ARD[:2], active_dims=(0, 1)) * Coregion(3, 2, active_dims=[2]) + Categorical(0.2, 0.5, active_dims=[2]),
+    "nested": (SquaredExponential(1.3, ARD) + Linear(0.4, active_dims=(0, 2)))
+    * Matern32(0.9, 1.1, active_dims=(1,))
+    + White(0.3),
+    "outputs": Matern32(1.3, ARD[:2], active_dims=(0, 1)) * Coregion(3, 2, active_dims=[2])
+    + Categorical(0.2, 0.5, active_dims=[2]),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 RNG = np.random.default_rng(0)
 X1, X2 = RNG.normal(size=(7, 3)), RNG.normal(size=(9, 3))
-X1[:, 2], X2[:, 2] = np.arange(7) % 3, np.arange(9) % 3  # codes for the kernels that need them, numbers for the others
+# codes for the kernels that need them, numbers for the others
+X1[:, 2], X2[:, 2] = np.arange(7) % 3, np.arange(9) % 3
 BAR, BAR_SELF, BAR_DIAG = (RNG.normal(size=(7, 9)), RNG.normal(size=(7, 7)), RNG.normal(size=9))
 
 
 def leaves(kernel):
     """The kernels without parts that `kernel` is made of."""
-    return [leaf for part in kernel.kernels for leaf in leaves(part)] if isinstance(kernel, Combination) else [kernel]
+    return (
+        [leaf for part in kernel.kernels for leaf in leaves(part)]
+        if isinstance(kernel, Combination)
+        else [kernel]
+    )
 
 
 def stationary(kernel):
@@ -58,7 +85,9 @@ def stationary(kernel):
 @every_kernel
 def test_symmetric_and_positive_semi_definite_with_its_diagonal(kernel):
     K = kernel(X2)
-    assert K.shape == (9, 9) and error(K, K.T) < 1e-15 and error(kernel.diag(X2), np.diag(K)) < 1e-14
+    assert (
+        K.shape == (9, 9) and error(K, K.T) < 1e-15 and error(kernel.diag(X2), np.diag(K)) < 1e-14
+    )
     values = np.linalg.eigvalsh(K)
     assert values[0] > -1e-14 * values[-1] and values[-1] > 0
 
@@ -74,9 +103,13 @@ def test_both_call_forms_agree_but_for_white_noise(kernel):
 
 @every_kernel
 def test_each_entry_depends_on_its_two_rows_only(kernel):
-    apart = np.array([[kernel(X1[m : m + 1], X2[n : n + 1])[0, 0] for n in range(9)] for m in range(7)])
+    apart = np.array(
+        [[kernel(X1[m : m + 1], X2[n : n + 1])[0, 0] for n in range(9)] for m in range(7)]
+    )
     assert error(kernel(X1, X2), apart) < 1e-13
-    assert error(kernel.stack(np.stack([X1, X2[:7]])), np.stack([kernel(X1), kernel(X2[:7])])) < 1e-14
+    assert (
+        error(kernel.stack(np.stack([X1, X2[:7]])), np.stack([kernel(X1), kernel(X2[:7])])) < 1e-14
+    )
 
 
 @every_kernel
@@ -86,7 +119,9 @@ def test_pull_back_equals_finite_differences(kernel, alone):
     before, moving = bar.copy(), [d for d in range(3) if d not in kernel.codes]
     gradient, X1_bar = kernel.vjp(X1, other)[1](bar)
     np.testing.assert_array_equal(bar, before)
-    claimed, found = slopes(lambda p: np.vdot(bar, kernel.with_parameters(p)(X1, other)), kernel.parameters(), gradient)
+    claimed, found = slopes(
+        lambda p: np.vdot(bar, kernel.with_parameters(p)(X1, other)), kernel.parameters(), gradient
+    )
     for name, value in found.items():
         assert error(claimed[name], value, max(1e-3, abs(value))) < 1e-8, name
 
@@ -103,23 +138,38 @@ def test_pull_back_equals_finite_differences(kernel, alone):
 @every_kernel
 def test_pull_back_of_the_diagonal_equals_finite_differences(kernel):
     gradient = kernel.diag_vjp(X2)[1](BAR_DIAG.copy())
-    claimed, found = slopes(lambda p: BAR_DIAG @ kernel.with_parameters(p).diag(X2), kernel.parameters(), gradient)
+    claimed, found = slopes(
+        lambda p: BAR_DIAG @ kernel.with_parameters(p).diag(X2), kernel.parameters(), gradient
+    )
     for name, value in found.items():
         assert error(claimed[name], value, max(1e-3, abs(value))) < 1e-9, name
 
 
-@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if "active_dims" in {f.name for f in fields(k)} and k.active_dims is None])
+@pytest.mark.parametrize(
+    "name",
+    [
+        n
+        for n, k in KERNELS.items()
+        if "active_dims" in {f.name for f in fields(k)} and k.active_dims is None
+    ],
+)
 def test_active_dims_is_the_kernel_on_those_columns(name):
     kernel, dims = KERNELS[name], (4, 0, 2)
     wide1, wide2 = RNG.normal(size=(7, 5)), RNG.normal(size=(9, 5))
     chosen = replace(kernel, active_dims=dims)
     for other, narrow, bar in ((wide2, wide2[:, dims], BAR), (None, None, BAR_SELF)):
-        (K, pull), (expected, narrow_pull) = (chosen.vjp(wide1, other), kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow))
+        (K, pull), (expected, narrow_pull) = (
+            chosen.vjp(wide1, other),
+            kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow),
+        )
         assert error(K, expected) < 1e-15
         (gradient, X_bar), (expected_gradient, narrow_bar) = pull(bar), narrow_pull(bar)
         assert error(X_bar[:, dims], narrow_bar) < 1e-14 and not np.any(X_bar[:, [1, 3]])
         for key in gradient:  # a sum of terms of both signs: rounding counts against their sizes
-            assert error(gradient[key], expected_gradient[key], np.vdot(np.abs(bar), np.abs(expected))) < 1e-14
+            assert (
+                error(gradient[key], expected_gradient[key], np.vdot(np.abs(bar), np.abs(expected)))
+                < 1e-14
+            )
     assert error(chosen.diag(wide1), kernel.diag(wide1[:, dims])) < 1e-15
 
 
@@ -133,14 +183,20 @@ def test_description_goes_through_json_without_a_change(kernel):
 @every_kernel
 def test_shown_is_a_call_that_makes_it_again(kernel):
     back, parameters = eval(repr(kernel)), kernel.parameters()
-    assert list(back.parameters()) == list(parameters) and repr(back) == repr(kernel) and "array" not in repr(kernel)
+    assert (
+        list(back.parameters()) == list(parameters)
+        and repr(back) == repr(kernel)
+        and "array" not in repr(kernel)
+    )
     for name, value in back.parameters().items():  # to three digits of numbers up to 4
         np.testing.assert_allclose(value, parameters[name], rtol=0.0, atol=5e-3)
     assert error(back(X1, X2), kernel(X1, X2)) < 0.01
 
 
 @every_kernel
-@pytest.mark.parametrize("case", ["duplicates", "constant columns", "far apart", "close by", "one row"])
+@pytest.mark.parametrize(
+    "case", ["duplicates", "constant columns", "far apart", "close by", "one row"]
+)
 def test_finite_where_data_are_odd(kernel, case):
     rows = {
         "duplicates": np.vstack([X1, X1[:3], X1[:3]]),
@@ -158,11 +214,18 @@ def test_finite_where_data_are_odd(kernel, case):
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.3, 1e6])
-@pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic)])
+@pytest.mark.parametrize(
+    "name", [n for n, k in KERNELS.items() if stationary(k) or isinstance(k, Periodic)]
+)
 def test_stretching_inputs_and_lengths_changes_nothing(name, factor):
     kernel = KERNELS[name]
     lengths = ("log_period",) if isinstance(kernel, Periodic) else ("log_lengthscale",)
-    wider = kernel.with_parameters({key: value + np.log(factor) * key.endswith(lengths) for key, value in kernel.parameters().items()})
+    wider = kernel.with_parameters(
+        {
+            key: value + np.log(factor) * key.endswith(lengths)
+            for key, value in kernel.parameters().items()
+        }
+    )
     assert error(wider(factor * X1, factor * X2), kernel(X1, X2)) < 1e-13
     _, X1_bar = wider.vjp(factor * X1, factor * X2)[1](BAR)
     assert error(factor * X1_bar, kernel.vjp(X1, X2)[1](BAR)[1], 1.0) < 1e-12
@@ -170,16 +233,36 @@ def test_stretching_inputs_and_lengths_changes_nothing(name, factor):
 
 @pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k)])
 def test_a_large_offset_changes_nothing(name):
-    kernel, (A, B) = KERNELS[name], (np.round(X * 2**20) / 2**20 for X in (X1, X2))  # so that 1e6 more is still exact
+    # so that 1e6 more is still exact
+    kernel, (A, B) = KERNELS[name], (np.round(X * 2**20) / 2**20 for X in (X1, X2))
     scale = kernel.diag(A)[0]
     for other, bar in ((B, BAR), (None, BAR_SELF)):
-        (K, pull), (expected, pull_here) = (kernel.vjp(A + c, None if other is None else B + c) for c in (1e6, 0.0))
+        (K, pull), (expected, pull_here) = (
+            kernel.vjp(A + c, None if other is None else B + c) for c in (1e6, 0.0)
+        )
         (gradient, X_bar), (expected_gradient, expected_bar) = pull(bar), pull_here(bar)
         assert error(K, expected, scale) < 1e-9 and error(X_bar, expected_bar, 10.0 * scale) < 1e-9
-        assert all(error(gradient[key], expected_gradient[key], 10.0 * scale) < 1e-9 for key in expected_gradient)
+        assert all(
+            error(gradient[key], expected_gradient[key], 10.0 * scale) < 1e-9
+            for key in expected_gradient
+        )
 
 
-@pytest.mark.parametrize("kind", [SquaredExponential, Matern12, Matern32, Matern52, RationalQuadratic, Periodic, Linear, Constant, White, Categorical])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        SquaredExponential,
+        Matern12,
+        Matern32,
+        Matern52,
+        RationalQuadratic,
+        Periodic,
+        Linear,
+        Constant,
+        White,
+        Categorical,
+    ],
+)
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
     for name in kind.trained:
@@ -187,19 +270,32 @@ def test_parameters_must_be_positive_and_finite(kind, value):
             kind(**{name: value})
 
 
-DESCRIPTIONS = [(what, config) for what in ("kernel", "likelihood") for config in ({}, {"kind": "Exotic"}, {"kind": "likelihood"})]
-DESCRIPTIONS += [("kernel", {"kind": "Matern32", "colour": 1}), ("kernel", {"kind": "Sum"}), ("kernel", {"kind": "Sum", "kernels": [{}]}), ("likelihood", {"kind": "Probit", "colour": 1})]
+DESCRIPTIONS = [
+    (what, config)
+    for what in ("kernel", "likelihood")
+    for config in ({}, {"kind": "Exotic"}, {"kind": "likelihood"})
+]
+DESCRIPTIONS += [
+    ("kernel", {"kind": "Matern32", "colour": 1}),
+    ("kernel", {"kind": "Sum"}),
+    ("kernel", {"kind": "Sum", "kernels": [{}]}),
+    ("likelihood", {"kind": "Probit", "colour": 1}),
+]
 
 
 @pytest.mark.parametrize("what, config", DESCRIPTIONS)
 def test_a_description_of_nothing_is_refused(what, config):
-    with pytest.raises(ValueError, match=f"its `{what}` is described by .* known kinds.*(StudentT|Matern32)"):
+    with pytest.raises(
+        ValueError, match=f"its `{what}` is described by .* known kinds.*(StudentT|Matern32)"
+    ):
         from_config(config, what)
 
 
 def test_sums_and_products_are_flat():
     a, b, c = SquaredExponential(), Linear(), White()
-    assert (a + b + c).kernels == (a + (b + c)).kernels == (a, b, c) and (a * b * c).kernels == (a * (b * c)).kernels == (a, b, c)
+    assert (a + b + c).kernels == (a + (b + c)).kernels == (a, b, c) and (a * b * c).kernels == (
+        a * (b * c)
+    ).kernels == (a, b, c)
     assert [len(k.kernels) for k in (a * b + c, (a + b) * c)] == [2, 2]
     for combine in (lambda: a + 1.0, lambda: a * 2.0):
         with pytest.raises(TypeError, match="kernel.*float"):

@@ -1,4 +1,6 @@
-"""Laws that every likelihood of one latent function obeys. A new likelihood is tested by one more line in LIKELIHOODS."""
+"""Laws that every likelihood of one latent function obeys. A new likelihood is tested by one
+more line in LIKELIHOODS.
+"""
 
 import json  # noqa: I001
 from dataclasses import dataclass, fields
@@ -13,7 +15,27 @@ from scipy.special import expit, gammaln, ndtri, stdtr
 
 from sparse_pep import likelihoods
 from sparse_pep.estimators.persistence import KINDS, from_config, to_config
-from sparse_pep.likelihoods import Beta, Binary, Binomial, Counts, Gamma, Gaussian, GaussianByRow, HeteroscedasticGaussian, Likelihood, Logit, NegativeBinomial, NoisyProbit, Ordinal, Poisson, Positive, Probit, StudentT, Tobit, Weibull
+from sparse_pep.likelihoods import (
+    Beta,
+    Binary,
+    Binomial,
+    Counts,
+    Gamma,
+    Gaussian,
+    GaussianByRow,
+    HeteroscedasticGaussian,
+    Likelihood,
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Ordinal,
+    Poisson,
+    Positive,
+    Probit,
+    StudentT,
+    Tobit,
+    Weibull,
+)
 
 HOWTO = Path(__file__).parents[2] / "nbs/howto/likelihoods.ipynb"
 
@@ -21,9 +43,19 @@ HOWTO = Path(__file__).parents[2] / "nbs/howto/likelihoods.ipynb"
 def from_the_howto(name):
     """A class that the page about own likelihoods defines, in twenty lines at most."""
     cells = json.loads(HOWTO.read_text(encoding="utf-8"))["cells"]
-    (code,) = (code for code in map("".join, (cell["source"] for cell in cells)) if f"class {name}(Likelihood)" in code)
+    (code,) = (
+        code
+        for code in map("".join, (cell["source"] for cell in cells))
+        if f"class {name}(Likelihood)" in code
+    )
     assert sum(map(bool, map(str.strip, code.splitlines()))) <= 20
-    names = {"__name__": __name__, "dataclass": dataclass, "Likelihood": Likelihood, "np": np, "gammaln": gammaln}
+    names = {
+        "__name__": __name__,
+        "dataclass": dataclass,
+        "Likelihood": Likelihood,
+        "np": np,
+        "gammaln": gammaln,
+    }
     exec(code, names)
     return names[name]
 
@@ -31,7 +63,12 @@ def from_the_howto(name):
 Durations = from_the_howto("Durations")
 LABELS, COUNTS, REALS = [-1.0, 1.0], [0.0, 1.0, 4.0, 60.0], [-2.3, 0.4, 7.0]
 NO_LABELS, NO_COUNTS, NO_REALS = [0.0, 2.0, np.nan], [-1.0, 0.5, np.inf], [np.nan, -np.inf]
-AMOUNTS, NO_AMOUNTS, DURATIONS, NO_DURATIONS = [0.02, 1.0, 7.0], [0.0, -1.0, np.nan], [0.02, 3.0, -0.3, -3.0], [0.0, np.nan]
+AMOUNTS, NO_AMOUNTS, DURATIONS, NO_DURATIONS = (
+    [0.02, 1.0, 7.0],
+    [0.0, -1.0, np.nan],
+    [0.02, 3.0, -0.3, -3.0],
+    [0.0, np.nan],
+)
 FRACTIONS, NO_FRACTIONS = [0.02, 0.6, 0.999], [0.0, 1.0, np.nan]
 LIKELIHOODS = {  # typical y and y that it refuses
     "gaussian": (Gaussian(0.4), REALS, NO_REALS),
@@ -55,7 +92,9 @@ LIKELIHOODS = {  # typical y and y that it refuses
     "tobit": (Tobit(0.4, -1.0, 2.0), [-1.0, 0.4, 2.0], NO_REALS),
     "tobit, no upper limit": (Tobit(0.2), [0.0, 3.1], NO_REALS),
 }
-every_likelihood = pytest.mark.parametrize("likelihood, ys, refused", LIKELIHOODS.values(), ids=LIKELIHOODS.keys())
+every_likelihood = pytest.mark.parametrize(
+    "likelihood, ys, refused", LIKELIHOODS.values(), ids=LIKELIHOODS.keys()
+)
 every_power = pytest.mark.parametrize("power", [0.0, 1e-6, 0.3, 1.0])
 MEANS, VARIANCES = np.array([-6.0, -1.5, 0.2, 3.1]), np.array([0.05, 1.0, 12.0])
 MOMENTS = "log_z", "d1", "d2"
@@ -73,7 +112,9 @@ def off(got, expected, scale=0.0):
 
 
 def slope_of(function, x, step):
-    """df/dx at each x on its own, by central differences with two extrapolations: error of order step^6."""
+    """df/dx at each x on its own, by central differences with two extrapolations: error of order
+    step^6.
+    """
 
     def central(h):
         return (function(x + h) - function(x - h)) / (2 * h)
@@ -83,11 +124,17 @@ def slope_of(function, x, step):
 
 
 def targets(likelihood, f):
-    """All y, a continuous one in equal steps where its density falls off at both ends, with weights of a sum of densities at f."""
+    """All y, a continuous one in equal steps where its density falls off at both ends, with
+    weights of a sum of densities at f.
+    """
     discrete = {Binomial: "trials", Ordinal: "cut_points"}.get(type(likelihood))
     if isinstance(likelihood, (Binary, Counts)) or discrete:
         last = getattr(likelihood, discrete) if discrete else 20_000
-        y = np.array(LABELS) if isinstance(likelihood, Binary) else np.arange(1.0 + (last if np.ndim(last) == 0 else len(last)))
+        y = (
+            np.array(LABELS)
+            if isinstance(likelihood, Binary)
+            else np.arange(1.0 + (last if np.ndim(last) == 0 else len(last)))
+        )
         return y, np.ones(len(y))
     if isinstance(likelihood, (Positive, Durations)):
         y = np.exp(np.arange(-80.0, f + 12.0, 0.02))
@@ -98,7 +145,9 @@ def targets(likelihood, f):
     if isinstance(likelihood, Tobit):
         (low, limit), x = likelihood.limits, np.polynomial.legendre.leggauss(400)
         high = min(limit, abs(f) + 20.0)
-        return np.r_[low, low + 0.5 * (high - low) * (1.0 + x[0]), high], np.r_[1.0, 0.5 * (high - low) * x[1], 1.0 * (high == limit)]
+        return np.r_[low, low + 0.5 * (high - low) * (1.0 + x[0]), high], np.r_[
+            1.0, 0.5 * (high - low) * x[1], 1.0 * (high == limit)
+        ]
     x = np.arange(-40.0, 40.0, 0.005)
     return f + np.sinh(x), 0.005 * np.cosh(x)
 
@@ -107,13 +156,19 @@ def targets(likelihood, f):
 def test_probabilities_add_up_to_one(likelihood, ys, refused):
     for f in (-0.4, 0.9) if isinstance(likelihood, Beta) else (-8.0, -0.4, 0.9, 4.0):
         y, weight = targets(likelihood, f)
-        assert weight @ np.exp(likelihood.log_density(y, np.full(len(y), f))[0]) == pytest.approx(1.0, rel=1e-9)
+        assert weight @ np.exp(likelihood.log_density(y, np.full(len(y), f))[0]) == pytest.approx(
+            1.0, rel=1e-9
+        )
 
 
 @every_likelihood
 def test_predicted_mean_and_variance(likelihood, ys, refused):
     """From the moments of y given f, by the laws of total expectation and total variance."""
-    means, variances, x = np.array([-2.0, 0.3, 1.1]), np.array([0.2, 0.05, 0.4]), np.linspace(-9.0, 9.0, 301)
+    means, variances, x = (
+        np.array([-2.0, 0.3, 1.1]),
+        np.array([0.2, 0.05, 0.4]),
+        np.linspace(-9.0, 9.0, 301),
+    )
     share, expected = np.exp(-0.5 * x**2) / np.sum(np.exp(-0.5 * x**2)), []
     for mean, var in zip(means, variances):
         f = mean + np.sqrt(var) * x
@@ -121,15 +176,24 @@ def test_predicted_mean_and_variance(likelihood, ys, refused):
             first, spread = expit(f), expit(f) * expit(-f) / (1.0 + likelihood.concentration)
         elif likelihood.real_targets:
             df, (y, weight) = getattr(likelihood, "df", 9.0), targets(likelihood, 0.0)
-            noise = weight @ (y**2 * np.exp(likelihood.log_density(y, 0.0 * y)[0])) if df > 2.0 else np.inf
+            noise = (
+                weight @ (y**2 * np.exp(likelihood.log_density(y, 0.0 * y)[0]))
+                if df > 2.0
+                else np.inf
+            )
             expected.append((mean if df > 1.0 else np.nan, var + noise))
             continue
         else:
-            y, weight = (part[:3000] if isinstance(likelihood, Counts) else part for part in targets(likelihood, mean))
+            y, weight = (
+                part[:3000] if isinstance(likelihood, Counts) else part
+                for part in targets(likelihood, mean)
+            )
             p = weight * np.exp(likelihood.log_density(y, f[:, None])[0])
             first, spread = p @ y, p @ y**2 - (p @ y) ** 2
         expected.append((share @ first, share @ spread + share @ (first - share @ first) ** 2))
-    np.testing.assert_allclose(likelihood.predict(means, variances), np.transpose(expected), rtol=1e-6)
+    np.testing.assert_allclose(
+        likelihood.predict(means, variances), np.transpose(expected), rtol=1e-6
+    )
 
 
 @every_likelihood
@@ -142,17 +206,46 @@ def test_quantiles_are_those_of_the_exact_distribution(likelihood, ys, refused):
     for q in (0.05, 0.8):
         for y, m, v in zip(likelihood.quantile(q, mean, var), mean, var):
             if likelihood.whole or isinstance(likelihood, (Binary, Ordinal)):
-                assert exact.cdf(likelihood, y - (2.0 if isinstance(likelihood, Binary) else 1.0), m, v) < q <= exact.cdf(likelihood, y, m, v)
+                assert (
+                    exact.cdf(
+                        likelihood, y - (2.0 if isinstance(likelihood, Binary) else 1.0), m, v
+                    )
+                    < q
+                    <= exact.cdf(likelihood, y, m, v)
+                )
                 continue
-            cut = isinstance(likelihood, Tobit) and y in likelihood.limits  # where the distribution function jumps
-            below, above = (exact.cdf(likelihood, y + side * 1e-6 * (0.1 + abs(y)), m, v) for side in (-1, 1))
+            # where the distribution function jumps
+            cut = isinstance(likelihood, Tobit) and y in likelihood.limits
+            below, above = (
+                exact.cdf(likelihood, y + side * 1e-6 * (0.1 + abs(y)), m, v) for side in (-1, 1)
+            )
             assert below < q < above and (above - below < 1e-5 or cut)
 
 
-@pytest.mark.parametrize("likelihood", [StudentT(4.0, 1e-7), Gamma(1e10), Weibull(1e7), Beta(1e10), NegativeBinomial(1e10), Poisson(), Binomial(10**9)])
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        StudentT(4.0, 1e-7),
+        Gamma(1e10),
+        Weibull(1e7),
+        Beta(1e10),
+        NegativeBinomial(1e10),
+        Poisson(),
+        Binomial(10**9),
+    ],
+)
 def test_quantiles_where_the_noise_is_small_are_those_of_f_at_no_more_cost(likelihood, monkeypatch):
-    mean, var, count, cdf = np.array([0.3, -1.0]) + 30.0 * isinstance(likelihood, Counts), np.array([1.0, 0.04]), [], type(likelihood).cdf
-    monkeypatch.setattr(type(likelihood), "cdf", lambda self, y, f: (count.append(np.broadcast(y, f).size), cdf(self, y, f))[1])
+    mean, var, count, cdf = (
+        np.array([0.3, -1.0]) + 30.0 * isinstance(likelihood, Counts),
+        np.array([1.0, 0.04]),
+        [],
+        type(likelihood).cdf,
+    )
+    monkeypatch.setattr(
+        type(likelihood),
+        "cdf",
+        lambda self, y, f: (count.append(np.broadcast(y, f).size), cdf(self, y, f))[1],
+    )
     for q in (0.05, 0.8):
         expected = likelihood.predict(mean + ndtri(q) * np.sqrt(var), np.full(2, 1e-20))[0]
         np.testing.assert_allclose(likelihood.quantile(q, mean, var), expected, rtol=1e-6)
@@ -171,7 +264,11 @@ def test_check_names_the_row_of_what_it_refuses(likelihood, ys, refused):
     checked = likelihood.check([int(y) if y == int(y) else y for y in ys])
     assert checked.dtype == float and checked.tolist() == ys
     for bad in refused:
-        with pytest.raises(ValueError, match=rf"'{likelihoods.typed_name(type(likelihood).__name__)}'.* in row {len(ys)}\b.*, 2 such"):
+        with pytest.raises(
+            ValueError,
+            match=rf"'{likelihoods.typed_name(type(likelihood).__name__)}'.* in row "
+            rf"{len(ys)}\b.*, 2 such",
+        ):
             likelihood.check([*ys, bad, ys[0], bad])
 
 
@@ -182,7 +279,9 @@ def test_d1_and_d2_are_derivatives_of_z(likelihood, ys, refused, power):
     got, step = likelihood.tilted(y, mean, var, power), 0.02 * likelihood.width
 
     def moved(name):
-        return slope_of(lambda mean: getattr(likelihood.tilted(y, mean, var, power), name), mean, step)
+        return slope_of(
+            lambda mean: getattr(likelihood.tilted(y, mean, var, power), name), mean, step
+        )
 
     assert off(got.d1, moved("log_z"), 1e-6 * np.max(np.abs(got.log_z))) < 1e-5
     assert off(got.d2, moved("d1"), 1e-6 * np.max(np.abs(got.d1))) < 1e-5
@@ -195,7 +294,13 @@ def test_averages_are_derivatives_over_the_parameters(likelihood, ys, refused, p
     got, parameters = likelihood.tilted(y, mean, var, power), likelihood.parameters()
     assert got.averages.shape == (len(parameters), len(y))
     for average, (name, value) in zip(got.averages, parameters.items()):
-        numeric = slope_of(lambda v: likelihood.with_parameters(parameters | {name: v}).tilted(y, mean, var, power).log_z, value, 1e-2)
+        numeric = slope_of(
+            lambda v: (
+                likelihood.with_parameters(parameters | {name: v}).tilted(y, mean, var, power).log_z
+            ),
+            value,
+            1e-2,
+        )
         assert off(average, numeric, 1e-6 * (1.0 + np.abs(got.log_z))) < 1e-4
 
 
@@ -211,19 +316,26 @@ def test_no_seam_at_power_zero(likelihood, ys, refused):
         size = np.abs(start) + 1e-3 * np.abs(here.d2)
         for power in (1e-12, 1e-9, 1e-7):
             got = getattr(likelihood.tilted(y, mean, var, power), name)
-            assert np.max(np.abs(got - start - power * slope) / size) < 2e-8 + 10 * power * np.max(np.abs(slope) / size)
-            assert np.max(np.abs(got - start) / size) < 2e-9 + 1.1 * power * np.max(np.abs(slope) / size)
+            assert np.max(np.abs(got - start - power * slope) / size) < 2e-8 + 10 * power * np.max(
+                np.abs(slope) / size
+            )
+            assert np.max(np.abs(got - start) / size) < 2e-9 + 1.1 * power * np.max(
+                np.abs(slope) / size
+            )
 
 
 @every_likelihood
 def test_power_one_is_the_predictive_density(likelihood, ys, refused):
     """log E[p(y|f)] by very many equal steps."""
     y, mean, var = problems(ys)
-    x, expected = np.linspace(-60.0, 60.0, 24_001), []  # a count of 60 where none was expected: 45 deviations
+    # a count of 60 where none was expected: 45 deviations
+    x, expected = np.linspace(-60.0, 60.0, 24_001), []
     for y_n, mean_n, var_n in zip(y, mean, var):
         exponent = likelihood.log_density(y_n, mean_n + np.sqrt(var_n) * x)[0] - 0.5 * x**2
         top = np.max(exponent)
-        expected.append(top + np.log(np.sum(np.exp(exponent - top)) * (x[1] - x[0]) / np.sqrt(2 * np.pi)))
+        expected.append(
+            top + np.log(np.sum(np.exp(exponent - top)) * (x[1] - x[0]) / np.sqrt(2 * np.pi))
+        )
     got = likelihood.predict_log_density(y, mean, var)
     assert off(np.exp(got), np.exp(expected)) < 1e-8 and off(got, np.array(expected), 1e-3) < 1e-8
 
@@ -243,7 +355,9 @@ def test_log_concave_sites_have_positive_precision(likelihood, ys, refused, powe
 def test_samples_have_the_predicted_moments(likelihood, ys, refused):
     size = 40_000
     for f in (-1.0, 0.6):
-        draws, again, other = (likelihood.sample(np.full(size, f), np.random.default_rng(seed)) for seed in (3, 3, 4))
+        draws, again, other = (
+            likelihood.sample(np.full(size, f), np.random.default_rng(seed)) for seed in (3, 3, 4)
+        )
         np.testing.assert_array_equal(draws, again)
         assert draws.shape == (size,) and np.any(draws != other)
         np.testing.assert_array_equal(likelihood.check(draws), draws)
@@ -253,24 +367,43 @@ def test_samples_have_the_predicted_moments(likelihood, ys, refused):
             expected = [value[0] for value in likelihood.predict(np.array([f]), np.array([1e-12]))]
         off_centre = (draws - expected[0]) ** 2
         assert abs(np.mean(draws) - expected[0]) < 5 * np.sqrt(expected[1] / size)
-        assert abs(np.mean(off_centre) - expected[1]) < 5 * np.std(off_centre) / np.sqrt(size) + 1e-4
-    assert np.all(np.isfinite(likelihood.sample(np.array([[45.0], [-45.0]]), np.random.default_rng(5))))
+        assert (
+            abs(np.mean(off_centre) - expected[1]) < 5 * np.std(off_centre) / np.sqrt(size) + 1e-4
+        )
+    assert np.all(
+        np.isfinite(likelihood.sample(np.array([[45.0], [-45.0]]), np.random.default_rng(5)))
+    )
 
 
 @every_likelihood
 def test_each_datum_on_its_own(likelihood, ys, refused):
     """Order, company and the way powers are given do not matter, and there may be no data."""
     y, mean, var = problems(ys)
-    power, order = np.resize([1.0, 0.0, 0.4, 1e-6, 0.8], len(y)), np.random.default_rng(0).permutation(len(y))
+    power, order = (
+        np.resize([1.0, 0.0, 0.4, 1e-6, 0.8], len(y)),
+        np.random.default_rng(0).permutation(len(y)),
+    )
     together = likelihood.tilted(y, mean, var, power)
     shuffled = likelihood.tilted(y[order], mean[order], var[order], power[order])
-    alone = [likelihood.tilted(*(v[n : n + 1] for v in (y, mean, var)), power[n]) for n in range(len(y))]
+    alone = [
+        likelihood.tilted(*(v[n : n + 1] for v in (y, mean, var)), power[n]) for n in range(len(y))
+    ]
     for name in (*MOMENTS, "averages"):
         expected = getattr(together, name)
-        np.testing.assert_allclose(getattr(shuffled, name), expected[..., order], rtol=1e-12, atol=1e-13)
-        np.testing.assert_allclose(np.concatenate([getattr(one, name) for one in alone], axis=-1), expected, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(
+            getattr(shuffled, name), expected[..., order], rtol=1e-12, atol=1e-13
+        )
+        np.testing.assert_allclose(
+            np.concatenate([getattr(one, name) for one in alone], axis=-1),
+            expected,
+            rtol=1e-12,
+            atol=1e-13,
+        )
         for none in (0.0, 0.5, np.zeros(0)):
-            assert getattr(likelihood.tilted(y[:0], mean[:0], var[:0], none), name).shape == (*expected.shape[:-1], 0)
+            assert getattr(likelihood.tilted(y[:0], mean[:0], var[:0], none), name).shape == (
+                *expected.shape[:-1],
+                0,
+            )
 
 
 @every_likelihood
@@ -279,7 +412,10 @@ def test_closed_form_equals_quadrature(likelihood, ys, refused):
     for power in np.array([0.0, 1e-6, 0.3, 1.0]):
         powers = np.full(len(y), power)
         if np.all(likelihood.closed(y, powers)):
-            exact, by_nodes = likelihood.closed_form(y, mean, var, powers), likelihood.quadrature(y, mean, var, powers)
+            exact, by_nodes = (
+                likelihood.closed_form(y, mean, var, powers),
+                likelihood.quadrature(y, mean, var, powers),
+            )
             for name, scale in zip((*MOMENTS, "averages"), (1e-3, 1e-3, 0.0, 1e-3)):
                 assert off(getattr(by_nodes, name), getattr(exact, name), scale) < 1e-8
             assert not np.any(exact.error)
@@ -287,7 +423,10 @@ def test_closed_form_equals_quadrature(likelihood, ys, refused):
 
 @every_likelihood
 def test_finite_for_every_cavity(likelihood, ys, refused):
-    means, variances = [-1e6, -1e3, -1.0, 0.0, 1.0, 1e3, 1e6], [1e-300, 1e-100, 1e-30, 1e-12, 1e-3, 1.0, 1e3, 1e8]
+    means, variances = (
+        [-1e6, -1e3, -1.0, 0.0, 1.0, 1e3, 1e6],
+        [1e-300, 1e-100, 1e-30, 1e-12, 1e-3, 1.0, 1e3, 1e8],
+    )
     y, mean, var = problems(ys, means, variances)
     for power in (0.0, 1e-12, 1e-6, 0.5, 1.0):
         got = likelihood.tilted(y, mean, var, power)
@@ -297,17 +436,30 @@ def test_finite_for_every_cavity(likelihood, ys, refused):
         assert np.all(np.isfinite(likelihood.predict(mean, var)))
 
 
-BY_NAME = {"probit": Probit, "logit": Logit, "noisy_probit": NoisyProbit, "poisson": Poisson, "negative_binomial": NegativeBinomial, "student_t": StudentT}
+BY_NAME = {
+    "probit": Probit,
+    "logit": Logit,
+    "noisy_probit": NoisyProbit,
+    "poisson": Poisson,
+    "negative_binomial": NegativeBinomial,
+    "student_t": StudentT,
+}
 
 
 def named(name, parameters):
-    return BY_NAME[name](**{"flip" if key == "eps" else key: float(value) for key, value in parameters.items()})
+    return BY_NAME[name](
+        **{"flip" if key == "eps" else key: float(value) for key, value in parameters.items()}
+    )
 
 
-@pytest.mark.parametrize("row", reference.load_table(), ids=lambda row: f"{row['name']} {row['y']} {row['parameters']}")
+@pytest.mark.parametrize(
+    "row", reference.load_table(), ids=lambda row: f"{row['name']} {row['y']} {row['parameters']}"
+)
 @pytest.mark.parametrize("method", ["tilted", "quadrature"])
 def test_table_of_60_digits(row, method):
-    """Entry by entry; d1 may be 0, and counts for nothing beside d2 times a thousandth of the cavity's deviation."""
+    """Entry by entry; d1 may be 0, and counts for nothing beside d2 times a thousandth of the
+    cavity's deviation.
+    """
     likelihood = named(row["name"], row["parameters"])
     mean, var, power = row["mean"], row["var"], row["power"]
     got = getattr(likelihood, method)(np.full(len(mean), float(row["y"])), mean, var, power)
@@ -326,22 +478,120 @@ def test_an_entry_of_the_table_computed_anew(name):
     rng = np.random.default_rng(len(name))
     row = rng.choice([row for row in reference.load_table() if row["name"] == name])
     n = rng.integers(len(row["mean"]))
-    got = reference.tilted(name, row["y"], row["mean"][n], row["var"][n], row["power"][n], **row["parameters"])
-    assert np.allclose([float(value) for value in got], [row[key][n] for key in ("z", "d1", "d2")], 5e-16, 0, equal_nan=True)
+    got = reference.tilted(
+        name, row["y"], row["mean"][n], row["var"][n], row["power"][n], **row["parameters"]
+    )
+    assert np.allclose(
+        [float(value) for value in got],
+        [row[key][n] for key in ("z", "d1", "d2")],
+        5e-16,
+        0,
+        equal_nan=True,
+    )
 
 
-HARD = [  # what the table does not hold (narrow, hardly noisy, far away), from reference.tilted.tilted: z, d1, d2
-    ("student_t", 1.7, -0.4, 2.0, 0.7, {"df": 3.0, "scale": 0.01}, (-4.488497686265877, 1.498284491658899, -0.7131633804049304)),
-    ("student_t", 5.0, 0.0, 1.0, 1.0, {"df": 4.0, "scale": 0.01}, (-13.416460178468817, 4.998760635466264, -0.9989129423359313)),
-    ("noisy_probit", 1, -3.0, 16.0, 0.6, {"eps": 1e-09}, (-2.1548379216427813, 0.4853488837173539, -0.07150365286276607)),
-    ("noisy_probit", -1, 9.0, 1.0, 0.6, {"eps": 1e-09}, (-20.71162327581088, -0.043883366010494564, 0.15787807502506465)),
-    ("probit", 1, -10000.0, 0.01, 0.5, {}, (-49751253.91037344, 9950.248856218903, -0.9950248656218912)),
-    ("probit", -1, 3000.0, 1e-06, 1.0, {}, (-4500004.425310212, -2999.997333336259, -0.9999988888899629)),
-    ("logit", -1, 300.0, 900.0, 0.5, {}, (-104.43964793034519, -0.6602617611798546, -0.00212142441761459)),
-    ("poisson", 0, 1000.0, 1.0, 1.0, {}, (-494119.5302077989, -993.0996720180119, -0.998993559547919)),
-    ("poisson", 3, 30.0, 2.0, 0.5, {}, (-378.74545561925606, -26.6436914744636, -0.9663540381731569)),
-    ("poisson", 1000000, 3.0, 4.0, 1.0, {}, (-30.049499967988833, 2.7038768385206176, -0.2499999374998154)),
-    ("negative_binomial", 3, 20.0, 0.3, 0.5, {"dispersion": 0.05}, (-5.17046089950794, -0.04999999963205612, -3.6794388220760396e-10)),
+# what the table does not hold (narrow, hardly noisy, far away), from reference.tilted.tilted: z,
+# d1, d2
+HARD = [
+    (
+        "student_t",
+        1.7,
+        -0.4,
+        2.0,
+        0.7,
+        {"df": 3.0, "scale": 0.01},
+        (-4.488497686265877, 1.498284491658899, -0.7131633804049304),
+    ),
+    (
+        "student_t",
+        5.0,
+        0.0,
+        1.0,
+        1.0,
+        {"df": 4.0, "scale": 0.01},
+        (-13.416460178468817, 4.998760635466264, -0.9989129423359313),
+    ),
+    (
+        "noisy_probit",
+        1,
+        -3.0,
+        16.0,
+        0.6,
+        {"eps": 1e-09},
+        (-2.1548379216427813, 0.4853488837173539, -0.07150365286276607),
+    ),
+    (
+        "noisy_probit",
+        -1,
+        9.0,
+        1.0,
+        0.6,
+        {"eps": 1e-09},
+        (-20.71162327581088, -0.043883366010494564, 0.15787807502506465),
+    ),
+    (
+        "probit",
+        1,
+        -10000.0,
+        0.01,
+        0.5,
+        {},
+        (-49751253.91037344, 9950.248856218903, -0.9950248656218912),
+    ),
+    (
+        "probit",
+        -1,
+        3000.0,
+        1e-06,
+        1.0,
+        {},
+        (-4500004.425310212, -2999.997333336259, -0.9999988888899629),
+    ),
+    (
+        "logit",
+        -1,
+        300.0,
+        900.0,
+        0.5,
+        {},
+        (-104.43964793034519, -0.6602617611798546, -0.00212142441761459),
+    ),
+    (
+        "poisson",
+        0,
+        1000.0,
+        1.0,
+        1.0,
+        {},
+        (-494119.5302077989, -993.0996720180119, -0.998993559547919),
+    ),
+    (
+        "poisson",
+        3,
+        30.0,
+        2.0,
+        0.5,
+        {},
+        (-378.74545561925606, -26.6436914744636, -0.9663540381731569),
+    ),
+    (
+        "poisson",
+        1000000,
+        3.0,
+        4.0,
+        1.0,
+        {},
+        (-30.049499967988833, 2.7038768385206176, -0.2499999374998154),
+    ),
+    (
+        "negative_binomial",
+        3,
+        20.0,
+        0.3,
+        0.5,
+        {"dispersion": 0.05},
+        (-5.17046089950794, -0.04999999963205612, -3.6794388220760396e-10),
+    ),
 ]
 
 
@@ -352,13 +602,25 @@ def test_hard_cases_in_60_digits(name, y, mean, var, power, parameters, expected
 
 
 def test_digits_in_the_tails():
-    """Probits far to their left, a tiny flip rate, tiny probabilities, and narrow classes, where log p is a parabola."""
+    """Probits far to their left, a tiny flip rate, tiny probabilities, and narrow classes, where
+    log p is a parabola.
+    """
     x = np.array([-1e2, -1e3, -1e5, -1e6])
-    assert error(Probit().log_density(np.ones(4), x)[2], -1 + x**-2.0 - 6 * x**-4.0 + 50 * x**-6.0) < 1e-11
+    assert (
+        error(Probit().log_density(np.ones(4), x)[2], -1 + x**-2.0 - 6 * x**-4.0 + 50 * x**-6.0)
+        < 1e-11
+    )
     flipped = NoisyProbit(1e-14).log_density(np.ones(2), np.array([-40.0, -9.0]))[0]
     assert error(flipped, np.log(1e-14 + np.array([0.0, 1.1285884059538e-19]))) < 1e-15
-    proba, tiny = Probit().predict_proba(np.array([30.0, -30.0]), np.ones(2)), np.exp(-228.97577233436633)  # log E[p] by reference.tilted
-    assert error(proba, np.array([[tiny, 1.0], [1.0, tiny]])) < 1e-13 and off(proba[[0, 1], [0, 1]], tiny) < 1e-9
+    # log E[p] by reference.tilted
+    proba, tiny = (
+        Probit().predict_proba(np.array([30.0, -30.0]), np.ones(2)),
+        np.exp(-228.97577233436633),
+    )
+    assert (
+        error(proba, np.array([[tiny, 1.0], [1.0, tiny]])) < 1e-13
+        and off(proba[[0, 1], [0, 1]], tiny) < 1e-9
+    )
     f = np.array([-3e3, -40.0, -1.0, 2.0, 40.0, 3e3])
     (ell, slope, curvature), centred = Ordinal((0.0, 1e-6)).log_density(np.ones(6), f), f - 0.5e-6
     assert error(ell, -0.5 * centred**2 - 0.5 * np.log(2 * np.pi) + np.log(1e-6)) < 1e-9
@@ -366,8 +628,20 @@ def test_digits_in_the_tails():
 
 
 POSITIVE = [(kind, field.name) for kind in BY_NAME.values() for field in fields(kind)]
-POSITIVE += [(HeteroscedasticGaussian, "base_variance"), (HeteroscedasticGaussian, "gain"), (Gaussian, "noise_variance"), (Tobit, "noise_variance"), (Beta, "concentration"), (Gamma, "shape"), (Weibull, "shape")]
-REFUSED = [(kind, name, value) for kind, name in POSITIVE for value in (0.0, -1.0, np.nan, np.inf, np.ones(2))] + [(NoisyProbit, "flip", 0.5)]
+POSITIVE += [
+    (HeteroscedasticGaussian, "base_variance"),
+    (HeteroscedasticGaussian, "gain"),
+    (Gaussian, "noise_variance"),
+    (Tobit, "noise_variance"),
+    (Beta, "concentration"),
+    (Gamma, "shape"),
+    (Weibull, "shape"),
+]
+REFUSED = [
+    (kind, name, value)
+    for kind, name in POSITIVE
+    for value in (0.0, -1.0, np.nan, np.inf, np.ones(2))
+] + [(NoisyProbit, "flip", 0.5)]
 REFUSED += [(Binomial, "trials", value) for value in (0, -1, 2.5, np.nan, None, "a", True)]
 REFUSED += [(Ordinal, "cut_points", value) for value in ((), (1.0, 1.0), (2.0, 1.0), (0.0, np.inf))]
 
@@ -381,8 +655,12 @@ def test_parameters_out_of_range_are_refused(kind, name, value):
 def test_cut_points_from_targets_predict_the_frequencies():
     """A class without data keeps a width, and the order does not matter."""
     start = Ordinal.from_targets(np.repeat([3, 0, 1], [100_000, 300_000, 600_000]))
-    np.testing.assert_allclose(start.predict_proba(np.zeros(1), np.ones(1))[0], [0.3, 0.6, 1e-6, 0.1], rtol=1e-4)
-    with pytest.raises(ValueError, match="whole numbers from 0 for the likelihood 'ordinal'; got -1"):
+    np.testing.assert_allclose(
+        start.predict_proba(np.zeros(1), np.ones(1))[0], [0.3, 0.6, 1e-6, 0.1], rtol=1e-4
+    )
+    with pytest.raises(
+        ValueError, match="whole numbers from 0 for the likelihood 'ordinal'; got -1"
+    ):
         Ordinal.from_targets([0, -1])
 
 
@@ -393,4 +671,6 @@ def test_limits_of_a_tobit_are_in_order():
 
 
 def test_every_likelihood_is_in_the_suite():
-    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == {Durations} | {kind for kind in likelihoods.LIKELIHOODS.values() if kind.n_latent == 1 and not kind.codes} - {GaussianByRow}
+    assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == {Durations} | {
+        kind for kind in likelihoods.LIKELIHOODS.values() if kind.n_latent == 1 and not kind.codes
+    } - {GaussianByRow}

@@ -4,7 +4,9 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 
 # The same examples in every run: a red test must be red again.
-properties = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+properties = settings(
+    max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 
 
 def error(got, expected, scale=None):
@@ -18,14 +20,21 @@ def error(got, expected, scale=None):
 
 
 def gradient_error(got, expected):
-    """Largest `error` over a dictionary of gradients; entries far below the largest of all are judged by that one."""
+    """Largest `error` over a dictionary of gradients; entries far below the largest of all are
+    judged by that one.
+    """
     assert set(got) == set(expected)
     largest = max(np.max(np.abs(value)) for value in expected.values())
-    return max(error(got[key], expected[key], max(np.max(np.abs(expected[key])), 1e-6 * largest)) for key in expected)
+    return max(
+        error(got[key], expected[key], max(np.max(np.abs(expected[key])), 1e-6 * largest))
+        for key in expected
+    )
 
 
 def slope(f, x, direction, step=1e-4):
-    """The slope of f along `direction` by central differences with one extrapolation, error of order step^4."""
+    """The slope of f along `direction` by central differences with one extrapolation, error of
+    order step^4.
+    """
     x = np.asarray(x, dtype=float)
     near, far = ((f(x + h * direction) - f(x - h * direction)) / (2 * h) for h in (step, 2 * step))
     return (4 * near - far) / 3
@@ -42,15 +51,21 @@ def differences(f, x, step=1e-4):
 
 
 def slopes(f, parameters, gradient, step=1e-4):
-    """For each parameter the slope of f along a random direction: from `gradient`, and by differences.
+    """For each parameter the slope of f along a random direction: from `gradient`, and by
+    differences.
 
-    A wrong entry of the gradient shows in the slope with probability one. The directions have no component
-    near zero, and there is one for each parameter, so that none hides behind a larger one.
+    A wrong entry of the gradient shows in the slope with probability one. The directions have no
+    component near zero, and there is one for each parameter, so that none hides behind a larger
+    one.
     """
     assert gradient.keys() == parameters.keys()
     rng, claimed, found = np.random.default_rng(0), {}, {}
     for name, value in parameters.items():
-        direction = rng.choice([-1.0, 1.0], np.shape(value)) * rng.uniform(0.5, 1.5, np.shape(value))
+        direction = rng.choice([-1.0, 1.0], np.shape(value)) * rng.uniform(
+            0.5, 1.5, np.shape(value)
+        )
         claimed[name] = np.vdot(direction, gradient[name])
-        found[name] = slope(lambda at, name=name: f({**parameters, name: at}), value, direction, step)
+        found[name] = slope(
+            lambda at, name=name: f({**parameters, name: at}), value, direction, step
+        )
     return claimed, found

@@ -1,4 +1,6 @@
-"""Sparse regression by Power EP with N x N matrices and NumPy's general solvers; nothing here is fast or careful."""
+"""Sparse regression by Power EP with N x N matrices and NumPy's general solvers; nothing here is
+fast or careful.
+"""
 
 import numpy as np
 
@@ -30,11 +32,16 @@ def titsias_bound(Kuu, Kuf, kff, y, noise):
 
 
 def log_evidence(Kuu, Kuf, kff, y, noise, power):
-    """log Z_PEP of section 3.5 with single-datum factors; `noise` and `power` are numbers or one a datum."""
+    """log Z_PEP of section 3.5 with single-datum factors; `noise` and `power` are numbers or one
+    a datum.
+    """
     Q = projected(Kuu, Kuf)
     D = kff - np.diag(Q)
     noise, power = np.broadcast_to(noise, y.shape), np.broadcast_to(power, y.shape)
-    correction = sum((1 - a) / (2 * a) * np.log1p(a * d / s) if a else d / (2 * s) for a, d, s in zip(power, D, noise))
+    correction = sum(
+        (1 - a) / (2 * a) * np.log1p(a * d / s) if a else d / (2 * s)
+        for a, d, s in zip(power, D, noise)
+    )
     return log_normal(y, Q + np.diag(power * D + noise)) - correction
 
 
@@ -59,7 +66,9 @@ def predict(Kuu, Kus, Kss, q_mean, q_cov):
 
 
 def pivoted_cholesky(K, n):
-    """Rows that a pivoted Cholesky factorisation of K picks, from the Schur complements themselves."""
+    """Rows that a pivoted Cholesky factorisation of K picks, from the Schur complements
+    themselves.
+    """
     left, chosen = K.copy(), []
     for _ in range(n):
         pivot = int(np.argmax(np.diag(left)))

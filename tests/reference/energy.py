@@ -1,4 +1,6 @@
-"""log Z of Power EP as one dense formula in all its sites, which at a fixed point does not change with any of them."""
+"""log Z of Power EP as one dense formula in all its sites, which at a fixed point does not
+change with any of them.
+"""
 
 import numpy as np
 from scipy.special import logsumexp
@@ -10,7 +12,9 @@ from . import multiclass
 
 
 def gaussian(mean, cov, T, nu, power):
-    """G = log E[exp(a (nu'f - f'Tf/2))] / a for f ~ N(mean, cov), also at power a = 0, and mean and covariance of the density under it."""
+    """G = log E[exp(a (nu'f - f'Tf/2))] / a for f ~ N(mean, cov), also at power a = 0, and mean
+    and covariance of the density under it.
+    """
     R = np.linalg.inv(np.eye(len(mean)) + power * cov @ T)
     grown = np.linalg.eigvals(cov @ T).real
     log_det = np.sum(np.log1p(power * grown) / power if power else grown)
@@ -19,15 +23,20 @@ def gaussian(mean, cov, T, nu, power):
 
 
 def log_evidence(z, V, D, blocks, powers, weights, outer, inner):
-    """log Z, and the largest variance in each block under q, of w_b'u (at least a millionth of that of f), by latent function.
+    """log Z, and the largest variance in each block under q, of w_b'u (at least a millionth of that
+    of f), by latent function.
 
-    Sites enter with G, and are deleted with the same G at -T and -nu.
-    z(rows, mean, var, power) is log E[p^power] / power for each row, with mean and var (C, n); V is (C, M, N) and D (C, N, N).
-    `outer` holds T (n, n) and nu (n,) by latent function and block, `inner` tau and nu (2, C, N) of single data.
+    Sites enter with G, and are deleted with the same G at -T and -nu. z(rows, mean, var, power) is
+    log E[p^power] / power for each row, with mean and var (C, n); V is (C, M, N) and D (C, N, N).
+    `outer` holds T (n, n) and nu (n,) by latent function and block, `inner` tau and nu (2, C, N) of
+    single data.
     """
     total, q, units = 0.0, [], np.empty((len(V), len(blocks)))
     for c, V_c in enumerate(V):
-        P = sum(w * V_c[:, rows] @ T @ V_c[:, rows].T for rows, w, (T, _) in zip(blocks, weights, outer[c]))
+        P = sum(
+            w * V_c[:, rows] @ T @ V_c[:, rows].T
+            for rows, w, (T, _) in zip(blocks, weights, outer[c])
+        )
         h = sum(w * V_c[:, rows] @ nu for rows, w, (_, nu) in zip(blocks, weights, outer[c]))
         value, *moments = gaussian(np.zeros(len(h)), np.eye(len(h)), P, h, 1.0)
         total, _ = total + value, q.append(moments)
@@ -39,7 +48,10 @@ def log_evidence(z, V, D, blocks, powers, weights, outer, inner):
             units[c, b] = np.max(np.diag(W.T @ S @ W + 1e-6 * inside))
             gone, mean, cov = gaussian(W.T @ m, W.T @ S @ W, -T, -nu, a)
             held, mean, cov = gaussian(mean, cov + inside, np.diag(tau), shift, a)
-            each = [gaussian(mean[[i]], cov[[i]][:, [i]], -tau[[i]][:, None], -shift[[i]], a) for i in range(len(rows))]
+            each = [
+                gaussian(mean[[i]], cov[[i]][:, [i]], -tau[[i]][:, None], -shift[[i]], a)
+                for i in range(len(rows))
+            ]
             part += gone + held + sum(one[0] for one in each)
             cavities[:, c] = np.array([[one[1][0], one[2][0, 0]] for one in each]).T
         total += w * (part + np.sum(z(rows, *cavities, a)))
@@ -47,25 +59,44 @@ def log_evidence(z, V, D, blocks, powers, weights, outer, inner):
 
 
 def outer_sites(D, tau, nu, blocks, powers):
-    """The sites of blocks that follow from those of single data: D is (C, N, N), tau and nu (C, N)."""
+    """The sites of blocks that follow from those of single data: D is (C, N, N), tau and nu (C,
+    N).
+    """
     each = []
     for c in range(len(D)):
-        R = [np.linalg.inv(np.eye(len(rows)) + a * tau[c, rows, None] * D[c][np.ix_(rows, rows)]) for rows, a in zip(blocks, powers)]
+        R = [
+            np.linalg.inv(np.eye(len(rows)) + a * tau[c, rows, None] * D[c][np.ix_(rows, rows)])
+            for rows, a in zip(blocks, powers)
+        ]
         each.append([(R_b * tau[c, rows], R_b @ nu[c, rows]) for R_b, rows in zip(R, blocks)])
     return each
 
 
 def slope(log_z, outer, inner, units, variance, rng, enough):
-    """The derivative of log_z(outer, inner) when all sites move at once, at random, in `units` and in that of the variance of f.
+    """The derivative of log_z(outer, inner) when all sites move at once, at random, in `units` and
+    in that of the variance of f.
 
-    Of three steps the one that finds the smallest: a long one has the error of its length, a short one that of rounding. Where
-    log z bends strongly, it is the distance from the fixed point that counts: the slope over a hundredth of the second derivative.
+    Of three steps the one that finds the smallest: a long one has the error of its length, a short
+    one that of rounding. Where log z bends strongly, it is the distance from the fixed point that
+    counts: the slope over a hundredth of the second derivative.
     """
-    moves = [[(rng.normal(size=T.shape) / unit, rng.normal(size=len(T)) / np.sqrt(unit)) for (T, _), unit in zip(*pair)] for pair in zip(outer, units)]
-    d_inner, found = rng.normal(size=inner.shape) / np.reshape([variance, np.sqrt(variance)], (2, 1, 1)), np.inf
+    moves = [
+        [
+            (rng.normal(size=T.shape) / unit, rng.normal(size=len(T)) / np.sqrt(unit))
+            for (T, _), unit in zip(*pair)
+        ]
+        for pair in zip(outer, units)
+    ]
+    d_inner, found = (
+        rng.normal(size=inner.shape) / np.reshape([variance, np.sqrt(variance)], (2, 1, 1)),
+        np.inf,
+    )
 
     def at(x):
-        moved = [[(T + x * (dT + dT.T), nu + x * dnu) for (T, nu), (dT, dnu) in zip(*pair)] for pair in zip(outer, moves)]
+        moved = [
+            [(T + x * (dT + dT.T), nu + x * dnu) for (T, nu), (dT, dnu) in zip(*pair)]
+            for pair in zip(outer, moves)
+        ]
         return log_z(moved, inner + x * d_inner)
 
     here = at(0.0)
@@ -73,12 +104,18 @@ def slope(log_z, outer, inner, units, variance, rng, enough):
         if not abs(found) <= enough:
             left2, left, right, right2 = (at(x * h) for x in (-2, -1, 1, 2))
             bend = (left + right - 2 * here) / h**2
-            found = min(found, (8 * (right - left) - right2 + left2) / (12 * h) / max(1.0, 0.01 * abs(bend)), key=abs)
+            found = min(
+                found,
+                (8 * (right - left) - right2 + left2) / (12 * h) / max(1.0, 0.01 * abs(bend)),
+                key=abs,
+            )
     return found
 
 
 def one_dimensional(log_p, mean, var, power, width):
-    """log E[p^power] / power of each datum, f ~ N(mean, var), by a trapezoid rule that resolves `width`; log_p(f) for f (N, nodes)."""
+    """log E[p^power] / power of each datum, f ~ N(mean, var), by a trapezoid rule that resolves
+    `width`; log_p(f) for f (N, nodes).
+    """
     h = min(1 / 6, 0.05 * width / np.sqrt(np.max(var)))
     t = np.arange(-30.0, 30.0 + h, h)  # data far from the cavity, and steep log p, move the mass
     weights, ell = norm.pdf(t) * h, log_p(mean[:, None] + np.sqrt(var)[:, None] * t)
@@ -95,14 +132,27 @@ def of_gaussian(rest, var, noise, power):
 
 
 def level(likelihood, y, mean, var, power):
-    """log E[p(y|f)^power] / power of each datum, by fine quadrature over log p where it is not Gaussian; mean and var are (C, n)."""
+    """log E[p(y|f)^power] / power of each datum, by fine quadrature over log p where it is not
+    Gaussian; mean and var are (C, n).
+    """
     if type(likelihood) is Gaussian:
         return of_gaussian(y - mean[0], var[0], likelihood.noise_variance, power)
     if hasattr(likelihood, "n_classes"):
-        each = (multiclass.tilted(multiclass.softmax_log_density, int(y[n]), mean[:, n], var[:, n], power)[0] for n in range(len(y)))
+        each = (
+            multiclass.tilted(
+                multiclass.softmax_log_density, int(y[n]), mean[:, n], var[:, n], power
+            )[0]
+            for n in range(len(y))
+        )
         return np.array(list(each))
     if likelihood.n_latent == 1:
-        return one_dimensional(lambda f: likelihood.log_density(y[:, None], f)[0], mean[0], var[0], power, likelihood.width)
+        return one_dimensional(
+            lambda f: likelihood.log_density(y[:, None], f)[0],
+            mean[0],
+            var[0],
+            power,
+            likelihood.width,
+        )
 
     def at_g(g):  # noise whose logarithm is the second function: the integral over f in closed form
         v = likelihood.base_variance * np.exp(likelihood.gain * g)
@@ -112,8 +162,9 @@ def level(likelihood, y, mean, var, power):
 
 
 def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights, groups):
-    """log Z at the sites of a fit, as a function of a factor of the scale of the conditional; its slope when all sites move at once,
-    given a generator and what is small enough. `offset` (C, N) is the mean of f, `blocks` the rows of each block, `groups` (N,) their likelihoods.
+    """log Z at the sites of a fit, as a function of a factor of the scale of the conditional; its
+    slope when all sites move at once, given a generator and what is small enough. `offset` (C, N)
+    is the mean of f, `blocks` the rows of each block, `groups` (N,) their likelihoods.
     """
     C, sites = likelihood.n_latent, np.stack([fit.site_precision, fit.site_shift])
     V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
@@ -124,17 +175,34 @@ def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights, g
         found = np.empty(len(rows))
         for k in np.unique(groups[rows]):
             own = groups[rows] == k
-            found[own] = level(likelihood.part(int(k)), y[rows[own]], offset[:, rows[own]] + mean[:, own], var[:, own], a)
+            found[own] = level(
+                likelihood.part(int(k)),
+                y[rows[own]],
+                offset[:, rows[own]] + mean[:, own],
+                var[:, own],
+                a,
+            )
         return found
 
     def log_z(outer, inner, v=1.0):
         scale = fit.scale * v
         excess = 0.5 * total * np.sum(scale - 1.0 - np.log(scale))
-        return log_evidence(z, [V] * C, scale[:, :, None] * D, blocks, powers, weights, outer, inner)[0] - excess
+        return (
+            log_evidence(z, [V] * C, scale[:, :, None] * D, blocks, powers, weights, outer, inner)[
+                0
+            ]
+            - excess
+        )
 
-    if fit.own_sites:  # of w'u, as those of blocks of one are; what is inside of such a block cancels
-        outer, inner = [[(t[None, None], n[None]) for t, n in zip(*own)] for own in zip(*sites)], np.zeros(sites.shape)
+    # of w'u, as those of blocks of one are; what is inside of such a block cancels
+    if fit.own_sites:
+        outer, inner = (
+            [[(t[None, None], n[None]) for t, n in zip(*own)] for own in zip(*sites)],
+            np.zeros(sites.shape),
+        )
     else:
         outer, inner = outer_sites([D] * C, *sites, blocks, powers), sites
     units = log_evidence(z, [V] * C, [D] * C, blocks, powers, weights, outer, inner)[1]
-    return lambda v=1.0: log_z(outer, inner, v), lambda rng, enough: slope(log_z, outer, inner, units, np.max(Kff), rng, enough)
+    return lambda v=1.0: log_z(outer, inner, v), lambda rng, enough: slope(
+        log_z, outer, inner, units, np.max(Kff), rng, enough
+    )

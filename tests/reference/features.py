@@ -1,4 +1,6 @@
-"""Inter-domain covariances from their definitions: double integrals on grids, derivatives and inner products in 50 digits."""
+"""Inter-domain covariances from their definitions: double integrals on grids, derivatives and
+inner products in 50 digits.
+"""
 
 import mpmath as mp
 import numpy as np
@@ -9,7 +11,9 @@ mp.mp.dps = 50
 
 
 def window(z, width, frequency, phase=0.0, level=0.0, nodes=41, reach=8.0):
-    """A window as a sum: points (G, D) and weights (G,); the trapezoid rule, which for Gaussians is exact to rounding."""
+    """A window as a sum: points (G, D) and weights (G,); the trapezoid rule, which for Gaussians
+    is exact to rounding.
+    """
     t, step = np.linspace(-reach, reach, nodes, retstep=True)
     table = np.stack(np.meshgrid(*[t] * len(z), indexing="ij"), axis=-1).reshape(-1, len(z))
     weights = np.prod(np.exp(-(table**2) / 2) * step / np.sqrt(2 * np.pi), axis=1)
@@ -31,15 +35,23 @@ def covariances(kernel, ones, others):
     """All pairs, (M, n); of a list with itself each once."""
     if ones is not others:
         return np.array([[covariance(kernel, one, other) for other in others] for one in ones])
-    lower = [[covariance(kernel, one, other) for other in ones[: i + 1]] + [0.0] * (len(ones) - i - 1) for i, one in enumerate(ones)]
+    lower = [
+        [covariance(kernel, one, other) for other in ones[: i + 1]] + [0.0] * (len(ones) - i - 1)
+        for i, one in enumerate(ones)
+    ]
     return np.tril(lower) + np.tril(lower, -1).T
 
 
 def slope_covariance(covariance, z1, d1, z2, d2):
-    """Covariance of values (d = -1) and partial derivatives: the kernel differentiated numerically in 50 digits."""
+    """Covariance of values (d = -1) and partial derivatives: the kernel differentiated
+    numerically in 50 digits.
+    """
 
     def along(*steps):
-        moved = [[mp.mpf(float(value)) + step * (i == d) for i, value in enumerate(z)] for z, d, step in zip((z1, z2), (d1, d2), steps)]
+        moved = [
+            [mp.mpf(float(value)) + step * (i == d) for i, value in enumerate(z)]
+            for z, d, step in zip((z1, z2), (d1, d2), steps)
+        ]
         return exact_kernel(*covariance, *moved)
 
     return mp.diff(along, (0, 0), (int(d1 >= 0), int(d2 >= 0)))
@@ -48,16 +60,21 @@ def slope_covariance(covariance, z1, d1, z2, d2):
 class MaternSpace:
     """The Hilbert space of a Matérn kernel of order p - 1/2 on [a, b], by quadrature.
 
-    The inner product is written with the operator (d/dx + rate)^p and the covariance of the state at a, which is taken
-    from the derivatives of the kernel, as is the strength of the noise (from p = 1, 2, 3 by the kernel at 0).
+    The inner product is written with the operator (d/dx + rate)^p and the covariance of the state
+    at a, which is taken from the derivatives of the kernel, as is the strength of the noise (from p
+    = 1, 2, 3 by the kernel at 0).
     """
 
     def __init__(self, p, variance, lengthscale, a, b):
         self.p, self.a, self.b = p, mp.mpf(a), mp.mpf(b)
         self.variance, self.rate = mp.mpf(variance), mp.sqrt(2 * p - 1) / mp.mpf(lengthscale)
         self.noise = {1: 2, 2: 4, 3: mp.mpf(16) / 3}[p] * self.rate ** (2 * p - 1) * self.variance
-        # cov(f^(i), f^(j)) = (-1)^j k^(i+j)(0), from the series of k on the right of 0; odd ones vanish up to order 2p - 2
-        series = [mp.diff(self.correlation, 0, n, direction=1) if n % 2 == 0 else 0 for n in range(2 * p - 1)]
+        # cov(f^(i), f^(j)) = (-1)^j k^(i+j)(0), from the series of k on the right of 0; odd ones
+        # vanish up to order 2p - 2
+        series = [
+            mp.diff(self.correlation, 0, n, direction=1) if n % 2 == 0 else 0
+            for n in range(2 * p - 1)
+        ]
         self.state = mp.matrix(p, p)
         for i in range(p):
             for j in range(p):
@@ -80,7 +97,10 @@ class MaternSpace:
         """<g, h> of functions given as f(t, order)."""
 
         def applied(f, t):
-            return mp.fsum(mp.binomial(self.p, j) * self.rate ** (self.p - j) * f(t, j) for j in range(self.p + 1))
+            return mp.fsum(
+                mp.binomial(self.p, j) * self.rate ** (self.p - j) * f(t, j)
+                for j in range(self.p + 1)
+            )
 
         ends = sorted({self.a, self.b, *(mp.mpf(x) for x in kinks if self.a < x < self.b)})
         integral = mp.quad(lambda t: applied(g, t) * applied(h, t), ends)
@@ -92,6 +112,8 @@ def wave(omega, quarter, a):
     """cos(omega (t - a)), or sin where `quarter` is 1, with its derivatives."""
 
     def value(t, order=0):
-        return mp.mpf(omega) ** order * mp.cos(mp.mpf(omega) * (t - mp.mpf(a)) + (order - quarter) * mp.pi / 2)
+        return mp.mpf(omega) ** order * mp.cos(
+            mp.mpf(omega) * (t - mp.mpf(a)) + (order - quarter) * mp.pi / 2
+        )
 
     return value

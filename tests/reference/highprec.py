@@ -8,7 +8,9 @@ mp.mp.dps = 50
 
 def kernel(name, variance, lengthscale, x1, x2):
     """k(x1, x2) of two points."""
-    r2 = mp.fsum(((mp.mpf(a) - mp.mpf(b)) / mp.mpf(ell)) ** 2 for a, b, ell in zip(x1, x2, lengthscale))
+    r2 = mp.fsum(
+        ((mp.mpf(a) - mp.mpf(b)) / mp.mpf(ell)) ** 2 for a, b, ell in zip(x1, x2, lengthscale)
+    )
     if name == "se":
         return mp.mpf(variance) * mp.exp(-r2 / 2)
     degree = {"matern12": 1, "matern32": 3, "matern52": 5}[name]
@@ -28,14 +30,24 @@ def log_det(K):
 
 
 class Regression:
-    """log Z_PEP, q(u) and predictions of f, exact for the given float64 inputs, as float64 numbers."""
+    """log Z_PEP, q(u) and predictions of f, exact for the given float64 inputs, as float64
+    numbers.
+    """
 
     def __init__(self, covariance, X, y, Z, noise, power):
         self.covariance, self.Z, power = covariance, Z, np.broadcast_to(power, len(y))
-        self.Kuu, self.Kuf, Kff = gram(covariance, Z, Z), gram(covariance, Z, X), gram(covariance, X, X)
-        self.log_evidence, _ = log_evidence(self.Kuu, self.Kuf, Kff, y, np.full(len(y), noise), np.arange(len(y)), power)
+        self.Kuu, self.Kuf, Kff = (
+            gram(covariance, Z, Z),
+            gram(covariance, Z, X),
+            gram(covariance, X, X),
+        )
+        self.log_evidence, _ = log_evidence(
+            self.Kuu, self.Kuf, Kff, y, np.full(len(y), noise), np.arange(len(y)), power
+        )
         D = Kff - self.Kuf.T * self.Kuu**-1 * self.Kuf
-        weighted = self.Kuf * mp.diag([1 / (mp.mpf(float(a)) * D[n, n] + mp.mpf(noise)) for n, a in enumerate(power)])
+        weighted = self.Kuf * mp.diag(
+            [1 / (mp.mpf(float(a)) * D[n, n] + mp.mpf(noise)) for n, a in enumerate(power)]
+        )
         self.A = self.Kuu + weighted * self.Kuf.T
         self.weights = self.A**-1 * weighted * mp.matrix(y.tolist())
 
@@ -61,23 +73,42 @@ def as_float(K):
 
 
 def log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False):
-    """log Z of Gaussian noise from covariances, noise and powers in float64, a block for each label, and the size of its terms."""
+    """log Z of Gaussian noise from covariances, noise and powers in float64, a block for each
+    label, and the size of its terms.
+    """
     Kuu, Kuf, K = (mp.matrix(A.tolist()) for A in (Kuu, Kuf, Kff))
     Q = Kuf.T * Kuu**-1 * Kuf
     D, cov, penalty = K - Q, Q.copy(), mp.mpf(0)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label).tolist()
-        a, one, var = mp.mpf(float(powers[rows[0]])), mp.eye(len(rows)), [mp.mpf(float(noise[r])) for r in rows]
-        inside, own, root = mp.matrix([[D[r, s] for s in rows] for r in rows]), mp.diag(var), mp.diag([1 / mp.sqrt(v) for v in var])
+        a, one, var = (
+            mp.mpf(float(powers[rows[0]])),
+            mp.eye(len(rows)),
+            [mp.mpf(float(noise[r])) for r in rows],
+        )
+        inside, own, root = (
+            mp.matrix([[D[r, s] for s in rows] for r in rows]),
+            mp.diag(var),
+            mp.diag([1 / mp.sqrt(v) for v in var]),
+        )
         S = root * inside * root
         if tight:
-            own, penalty = ((1 - a) * own**-1 + a * (own + inside) ** -1) ** -1, penalty + log_det(one + (1 - a) * S) / 2
+            own, penalty = (
+                ((1 - a) * own**-1 + a * (own + inside) ** -1) ** -1,
+                penalty + log_det(one + (1 - a) * S) / 2,
+            )
         else:
             own += a * inside
-            penalty += (1 - a) / (2 * a) * log_det(one + a * S) if a else mp.fsum(S[i, i] for i in range(len(rows))) / 2
+            penalty += (
+                (1 - a) / (2 * a) * log_det(one + a * S)
+                if a
+                else mp.fsum(S[i, i] for i in range(len(rows))) / 2
+            )
         for i, r in enumerate(rows):
             for j, s in enumerate(rows):
                 cov[r, s] += own[i, j]
     targets = mp.matrix(y.tolist())
     fit, det = (targets.T * mp.cholesky_solve(cov, targets))[0], log_det(cov)
-    return float(-(fit + det + len(y) * mp.log(2 * mp.pi)) / 2 - penalty), float(fit + abs(det) + abs(penalty))
+    return float(-(fit + det + len(y) * mp.log(2 * mp.pi)) / 2 - penalty), float(
+        fit + abs(det) + abs(penalty)
+    )

@@ -1,4 +1,6 @@
-"""Methods of the literature from their own definitions, by dense matrices: what Power EP must equal at its corners."""
+"""Methods of the literature from their own definitions, by dense matrices: what Power EP must
+equal at its corners.
+"""
 
 from typing import NamedTuple
 
@@ -30,7 +32,9 @@ class Covariances(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Mean and covariance at the test inputs, and the log of the evidence, as the method itself defines them."""
+    """Mean and covariance at the test inputs, and the log of the evidence, as the method itself
+    defines them.
+    """
 
     mean: np.ndarray
     cov: np.ndarray
@@ -38,18 +42,25 @@ class Result(NamedTuple):
 
 
 def conditioned(ff, fs, ss, y, noise):
-    """Exact regression under the prior covariance of data and test values that a method puts in the place of the true one."""
+    """Exact regression under the prior covariance of data and test values that a method puts in
+    the place of the true one.
+    """
     noisy = ff + noise * np.eye(len(y))
     gain = np.linalg.solve(noisy, fs).T
     return Result(gain @ y, ss - gain @ fs, dense.log_normal(y, noisy))
 
 
 def pseudo_inputs(K, y, noise):
-    """Exact regression of u on y = W u + noise, in which each datum has its own noise, and of the function on u."""
+    """Exact regression of u on y = W u + noise, in which each datum has its own noise, and of
+    the function on u.
+    """
     W = np.linalg.solve(K.uu, K.uf).T
     own = np.diag(np.diag(K.ff - W @ K.uf) + noise)
     S = np.linalg.inv(np.linalg.inv(K.uu) + W.T @ np.linalg.solve(own, W))
-    return Result(*dense.predict(K.uu, K.us, K.ss, S @ W.T @ np.linalg.solve(own, y), S), dense.log_normal(y, W @ K.uu @ W.T + own))
+    return Result(
+        *dense.predict(K.uu, K.us, K.ss, S @ W.T @ np.linalg.solve(own, y), S),
+        dense.log_normal(y, W @ K.uu @ W.T + own),
+    )
 
 
 def titsias(K, y, noise):
@@ -64,9 +75,11 @@ def probit(f, y):
 
 
 def variational_optimum(log_p, y, Kuu, Kuf, kff):
-    """The largest sum_n E_q[log p(y_n|f_n)] - KL(q(u) || p(u)), found by BFGS: the bound, q's mean and covariance.
+    """The largest sum_n E_q[log p(y_n|f_n)] - KL(q(u) || p(u)), found by BFGS: the bound, q's mean
+    and covariance.
 
-    Expectations of `log_p(f, y)`, f (N, nodes) and y (N, 1), and their derivatives (by parts) are those of a trapezoid rule.
+    Expectations of `log_p(f, y)`, f (N, nodes) and y (N, 1), and their derivatives (by parts) are
+    those of a trapezoid rule.
     """
     L = np.linalg.cholesky(Kuu)
     V, M, lower = np.linalg.solve(L, Kuf), len(L), np.tril_indices(len(L))
@@ -77,14 +90,24 @@ def variational_optimum(log_p, y, Kuu, Kuf, kff):
         sd = np.sqrt(kff - np.sum(V**2, axis=0) + np.sum((C.T @ V) ** 2, axis=0))
         step = min(1 / 6, 0.05 / np.max(sd))
         t = np.arange(-13, 13 + step, step)
-        weights, values = norm.pdf(t) * step, log_p((V.T @ m)[:, None] + sd[:, None] * t, y[:, None])
-        z, d1, d2 = values @ weights, values @ (weights * t) / sd, values @ (weights * (t**2 - 1)) / sd**2
+        weights, values = (
+            norm.pdf(t) * step,
+            log_p((V.T @ m)[:, None] + sd[:, None] * t, y[:, None]),
+        )
+        z, d1, d2 = (
+            values @ weights,
+            values @ (weights * t) / sd,
+            values @ (weights * (t**2 - 1)) / sd**2,
+        )
         kl = (np.sum(C**2) + m @ m - M) / 2 - np.sum(np.log(np.abs(np.diag(C))))
-        C_bar = V * d2 @ V.T @ C - C + np.diag(1 / np.diag(C))  # d/dvar of an expectation is half its second derivative in the mean
+        # d/dvar of an expectation is half its second derivative in the mean
+        C_bar = V * d2 @ V.T @ C - C + np.diag(1 / np.diag(C))
         return kl - z.sum(), -np.append(V @ d1 - m, C_bar[lower])
 
     start = np.append(np.zeros(M), np.eye(M)[lower])
-    found = minimize(minus_bound, start, jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000})
+    found = minimize(
+        minus_bound, start, jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 5000}
+    )
     C = np.zeros((M, M))
     C[lower] = found.x[M:]
     return -found.fun, L @ found.x[:M], L @ C @ C.T @ L.T
@@ -99,9 +122,10 @@ def uncollapsed(K, y, log_p):
 def sparse_ep(K, y, slopes, sweeps=200):
     """Csató and Opper's recursion, iterated: each datum is taken out before it is put in again.
 
-    `slopes(y, mean, var)` are log E[p(y|f)] and its first two derivatives in the mean. The process has mean k'a and covariance
-    k(x,x') + k' C k'. What a datum has put in is a site on w'u; taking it out is putting it in with the opposite signs. log Z is
-    the integral of prior times sites, each site scaled so that the tilted mass is right.
+    `slopes(y, mean, var)` are log E[p(y|f)] and its first two derivatives in the mean. The process
+    has mean k'a and covariance k(x,x') + k' C k'. What a datum has put in is a site on w'u; taking
+    it out is putting it in with the opposite signs. log Z is the integral of prior times sites,
+    each site scaled so that the tilted mass is right.
     """
     W, a, C = np.linalg.solve(K.uu, K.uf), np.zeros(len(K.uu)), np.zeros(K.uu.shape)
     tau, nu, log_c = np.zeros((3, len(y)))
@@ -109,7 +133,9 @@ def sparse_ep(K, y, slopes, sweeps=200):
     def absorb(a, C, n, tau, nu):
         k = K.uf[:, n]
         mean, var, s = k @ a, W[:, n] @ k + k @ C @ k, C @ k + W[:, n]
-        return a + s * (nu - tau * mean) / (1 + tau * var), C - tau / (1 + tau * var) * np.outer(s, s)
+        return a + s * (nu - tau * mean) / (1 + tau * var), C - tau / (1 + tau * var) * np.outer(
+            s, s
+        )
 
     for _ in range(sweeps):
         for n, k in enumerate(K.uf.T):
@@ -126,13 +152,19 @@ def sparse_ep(K, y, slopes, sweeps=200):
 
 
 def ep(K, y, prior, cross):
-    """EP for labels under the covariance `prior` of the data, and `cross` of data and test values: `sparse_ep` with u = f."""
+    """EP for labels under the covariance `prior` of the data, and `cross` of data and test
+    values: `sparse_ep` with u = f.
+    """
     return sparse_ep(K._replace(uu=prior, uf=prior, ff=prior, us=cross), y, probit_slopes)
 
 
 def gaussian_slopes(noise):
     """Those of `sparse_ep` for y = f + noise."""
-    return lambda y, mean, var: (norm.logpdf(y, mean, np.sqrt(var + noise)), (y - mean) / (var + noise), -1 / (var + noise))
+    return lambda y, mean, var: (
+        norm.logpdf(y, mean, np.sqrt(var + noise)),
+        (y - mean) / (var + noise),
+        -1 / (var + noise),
+    )
 
 
 def probit_slopes(y, mean, var):

@@ -1,4 +1,6 @@
-"""Tilted moments of many classes: by a trapezoid rule in the C − 1 differences f_y − f_j, along the columns of their Cholesky factor, and by equal steps over one height and each f."""
+"""Tilted moments of many classes: by a trapezoid rule in the C − 1 differences f_y − f_j, along
+the columns of their Cholesky factor, and by equal steps over one height and each f.
+"""
 
 import numpy as np
 from scipy.special import gamma, logsumexp
@@ -9,7 +11,11 @@ def softmax_log_density(d):
     log_p = -logsumexp(np.concatenate([np.zeros((1, d.shape[1])), -d]), axis=0)
     q = np.exp(-d + log_p)
     own = -np.expm1(log_p) if np.ndim(d) == 1 else q.sum(0)
-    return (log_p, np.concatenate([own[None], -q]), np.concatenate([(-own * (1 - own))[None], -q * (1 - q)]))
+    return (
+        log_p,
+        np.concatenate([own[None], -q]),
+        np.concatenate([(-own * (1 - own))[None], -q * (1 - q)]),
+    )
 
 
 def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):
@@ -38,7 +44,9 @@ def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):
 
 
 def by_heights(y, mean, var, powers, step=0.35, reach=7.5):
-    """z, d1 (C,) and d2 (C,) of one data point for each power, with some thousands of heights and of nodes for each class."""
+    """z, d1 (C,) and d2 (C,) of one data point for each power, with some thousands of heights
+    and of nodes for each class.
+    """
     spread, classes, results = reach * np.sqrt(var), np.arange(len(mean)), []
     r = np.arange(np.min(mean - spread) - 5.0, np.max(mean + spread) + 32.0, step)
 
@@ -47,18 +55,31 @@ def by_heights(y, mean, var, powers, step=0.35, reach=7.5):
         f, out = np.arange(mean[c] - spread[c], mean[c] + spread[c], f_step), np.zeros((2, len(r)))
         for part in np.array_split(f, len(f) // 300 + 1):
             x = part[:, None] - r
-            weight = f_step * np.exp(-0.5 * (part - mean[c]) ** 2 / var[c]) / np.sqrt(2.0 * np.pi * var[c])
+            weight = (
+                f_step
+                * np.exp(-0.5 * (part - mean[c]) ** 2 / var[c])
+                / np.sqrt(2.0 * np.pi * var[c])
+            )
             falling = tilt * x - np.exp(np.minimum(x, 700.0))
             out += weight @ np.exp(falling), weight @ np.exp(falling + x)
         return out
 
     others = {c: averages(c, 0.0) for c in classes[classes != y]}
     for power in powers:
-        below, slope = np.transpose([averages(c, power) if c == y else others[c] for c in classes], (1, 0, 2))
+        below, slope = np.transpose(
+            [averages(c, power) if c == y else others[c] for c in classes], (1, 0, 2)
+        )
         chi, rest = slope / np.maximum(below, 1e-300), np.prod(below[classes != y], axis=0)
         mass = below[y] * rest
-        one, two = step * mass @ chi.T, step * np.array([(mass * chi[c]) @ chi[classes != c].sum(0) for c in classes])
-        z = np.log(one.sum() / gamma(1.0 + power)) / power if power else -step * below[y] @ (1.0 - rest)
+        one, two = (
+            step * mass @ chi.T,
+            step * np.array([(mass * chi[c]) @ chi[classes != c].sum(0) for c in classes]),
+        )
+        z = (
+            np.log(one.sum() / gamma(1.0 + power)) / power
+            if power
+            else -step * below[y] @ (1.0 - rest)
+        )
         p, q = one / one.sum(), np.array([one[classes != c].sum() for c in classes]) / one.sum()
         results.append((z, np.where(classes == y, q, -p), power * p * q - two / one.sum()))
     return results

@@ -6,8 +6,46 @@ import io
 import numpy as np
 import pandas as pd
 
-WORDS = ["", " ", "nan", "NA", "?", "inf", "-inf", "1e999", "1e300", "-1e200", "1e-320", "0x1F", "1_000", "1,5", "5 kg", "true", "yes", "2024-02-30", "1/2/2024",
-         "9:30", '"', '""', "'", "a\nb", "a\r\nb", "a,b", "ä", "北京", "\u202e", "=1+1", "x" * 300, "0" * 400, "-", "--out", "\x00", "\ufeff", ";", "\t"]  # fmt: skip
+WORDS = [
+    "",
+    " ",
+    "nan",
+    "NA",
+    "?",
+    "inf",
+    "-inf",
+    "1e999",
+    "1e300",
+    "-1e200",
+    "1e-320",
+    "0x1F",
+    "1_000",
+    "1,5",
+    "5 kg",
+    "true",
+    "yes",
+    "2024-02-30",
+    "1/2/2024",
+    "9:30",
+    '"',
+    '""',
+    "'",
+    "a\nb",
+    "a\r\nb",
+    "a,b",
+    "ä",
+    "北京",
+    "\u202e",
+    "=1+1",
+    "x" * 300,
+    "0" * 400,
+    "-",
+    "--out",
+    "\x00",
+    "\ufeff",
+    ";",
+    "\t",
+]
 
 
 def frame(rng):
@@ -26,7 +64,9 @@ def frame(rng):
 
 
 def odd_cells(rng, table):
-    """The table with odd cells, an empty or a constant column, or twice the same name; every column as text."""
+    """The table with odd cells, an empty or a constant column, or twice the same name; every
+    column as text.
+    """
     table = table.astype(str).replace("nan", "")
     for _ in range(rng.integers(0, 4)):
         row, column, place = rng.integers(len(table)), rng.integers(table.shape[1]), rng.integers(6)
@@ -51,7 +91,13 @@ def damaged(rng, content):
             flipped[n] ^= 1 << int(rng.integers(8))
         return bytes(flipped)
     odd = bytes(rng.choice(list(b'",\n\r;\t\0 \xff\xfe-.eE0123456789'), size=3).tolist())
-    middle_and_end = b"", content[end:], content[place:end] + content[place:], rng.bytes(end - place) + content[end:], odd + content[place:]
+    middle_and_end = (
+        b"",
+        content[end:],
+        content[place:end] + content[place:],
+        rng.bytes(end - place) + content[end:],
+        odd + content[place:],
+    )
     return content[:place] + middle_and_end[damage]
 
 
@@ -63,10 +109,19 @@ class Trap:
 
 
 def forged(rng, content):
-    """A model file or checkpoint whose checksums are right, changed by somebody who knows its format."""
+    """A model file or checkpoint whose checksums are right, changed by somebody who knows its
+    format.
+    """
     with np.load(io.BytesIO(content)) as archive:
         arrays = dict(archive)
-    name, packed = str(rng.choice([name for name, array in arrays.items() if name != "description" and array.ndim])), bool(rng.integers(2))
+    name, packed = (
+        str(
+            rng.choice(
+                [name for name, array in arrays.items() if name != "description" and array.ndim]
+            )
+        ),
+        bool(rng.integers(2)),
+    )
     array, text = arrays[name], str(arrays["description"])
     match rng.integers(7):
         case 0:
@@ -76,9 +131,15 @@ def forged(rng, content):
         case 2:
             arrays[name] = np.array([Trap()], dtype=object)
         case 3:
-            arrays[name] = np.where(rng.uniform(size=array.shape) < 0.5, np.nan, array.astype(float)) if array.dtype.kind in "fi" else array[:0]
+            arrays[name] = (
+                np.where(rng.uniform(size=array.shape) < 0.5, np.nan, array.astype(float))
+                if array.dtype.kind in "fi"
+                else array[:0]
+            )
         case 4:
-            text = text.replace('"version": 1', f'"version": {rng.choice(["2", "1e400", "-1", "null", "[]"])}')
+            text = text.replace(
+                '"version": 1', f'"version": {rng.choice(["2", "1e400", "-1", "null", "[]"])}'
+            )
         case 5:
             arrays[name] = array[:-1]
         case 6:
@@ -89,7 +150,9 @@ def forged(rng, content):
 
 
 def table_file(rng):
-    """The end of a file's name and its content: CSV, zipped CSV or Parquet, with odd cells, damaged bytes, or both."""
+    """The end of a file's name and its content: CSV, zipped CSV or Parquet, with odd cells,
+    damaged bytes, or both.
+    """
     table, ending = frame(rng), rng.choice(["csv", "csv", "csv.gz", "parquet"])
     cells, bytes_too = rng.integers(2), rng.integers(2)
     if ending == "parquet":
@@ -102,8 +165,12 @@ def table_file(rng):
         table.to_parquet(content, compression=str(rng.choice(["snappy", "gzip", "none"])))
         content = content.getvalue()
     else:
-        text = (odd_cells(rng, table) if cells else table).to_csv(index=False, lineterminator=str(rng.choice(["\n", "\r\n", "\r"])))
-        content = text.encode(str(rng.choice(["utf-8"] * 6 + ["utf-8-sig", "utf-16", "latin-1"])), "replace")
+        text = (odd_cells(rng, table) if cells else table).to_csv(
+            index=False, lineterminator=str(rng.choice(["\n", "\r\n", "\r"]))
+        )
+        content = text.encode(
+            str(rng.choice(["utf-8"] * 6 + ["utf-8-sig", "utf-16", "latin-1"])), "replace"
+        )
         content = damaged(rng, content) if bytes_too else content
         content = gzip.compress(content) if ending == "csv.gz" else content
     return ending, damaged(rng, content) if bytes_too and ending != "csv" else content

@@ -1,4 +1,6 @@
-"""Small random regression problems whose Kuu is well conditioned, so that dense references keep their digits."""
+"""Small random regression problems whose Kuu is well conditioned, so that dense references keep
+their digits.
+"""
 
 from dataclasses import dataclass
 
@@ -10,12 +12,19 @@ from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model
 
-KERNELS = {"se": SquaredExponential, "matern12": Matern12, "matern32": Matern32, "matern52": Matern52}
+KERNELS = {
+    "se": SquaredExponential,
+    "matern12": Matern12,
+    "matern32": Matern32,
+    "matern52": Matern52,
+}
 
 
 def labels_of(blocks):
     """The number of each data point's block, from the members of each block."""
-    return np.repeat(np.arange(len(blocks)), list(map(len, blocks)))[np.argsort(np.concatenate(blocks))]
+    return np.repeat(np.arange(len(blocks)), list(map(len, blocks)))[
+        np.argsort(np.concatenate(blocks))
+    ]
 
 
 @dataclass(frozen=True)
@@ -33,11 +42,17 @@ class Problem:
         lengthscale = rng.uniform(0.5, 1.0, size=D if ard else None)
         Z = rng.normal(size=(M, D))
         Z[:, 0] = rng.permutation(M) + rng.uniform(-0.2, 0.2, size=M)  # a lengthscale or more apart
-        X, self.X_test = ((rng.normal(size=(n, D)) + [M / 2, *np.zeros(D - 1)]) * scale_X for n in (N, 4))
+        X, self.X_test = (
+            (rng.normal(size=(n, D)) + [M / 2, *np.zeros(D - 1)]) * scale_X for n in (N, 4)
+        )
         self.X, self.y = X, scale_y * (np.sin(2 * X[:, 0] / scale_X) + rng.normal(size=N))
         self.power = np.resize([0.0, 1.0, 0.5, 1e-7], N) if power == "private" else power
         kernel = KERNELS[name](scale_y**2 * rng.uniform(0.5, 2.0), scale_X * lengthscale)
-        self.model = Model(kernel, InducingPoints(scale_X * Z), Gaussian(float(scale_y**2 * rng.uniform(0.05, 0.5))))
+        self.model = Model(
+            kernel,
+            InducingPoints(scale_X * Z),
+            Gaussian(float(scale_y**2 * rng.uniform(0.05, 0.5))),
+        )
 
     def arrays(self):
         """Kuu, Kuf and kff of the model at the data."""

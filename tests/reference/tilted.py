@@ -1,4 +1,6 @@
-"""Tilted moments of one datum in 60 digits, for any cavity; `python -m reference.tilted` (in `tests/`) makes `tilted.json.gz`."""
+"""Tilted moments of one datum in 60 digits, for any cavity; `python -m reference.tilted` (in
+`tests/`) makes `tilted.json.gz`.
+"""
 
 import gzip
 import json
@@ -54,13 +56,22 @@ def negative_binomial(f, y, dispersion):
 def student_t(f, y, df, scale):
     """Student's t in (y - f)/scale."""
     u = (y - f) / scale
-    constant = mp.loggamma((df + 1) / 2) - mp.loggamma(df / 2) - mp.log(mp.pi * df) / 2 - mp.log(scale)
+    constant = (
+        mp.loggamma((df + 1) / 2) - mp.loggamma(df / 2) - mp.log(mp.pi * df) / 2 - mp.log(scale)
+    )
     slope = (df + 1) * u / (df + u**2) / scale
-    return constant - (df + 1) / 2 * mp.log1p(u**2 / df), slope, -(df + 1) * (df - u**2) / (scale * (df + u**2)) ** 2
+    return (
+        constant - (df + 1) / 2 * mp.log1p(u**2 / df),
+        slope,
+        -(df + 1) * (df - u**2) / (scale * (df + u**2)) ** 2,
+    )
 
 
 # log p(y|f) and its first two derivatives in f, of parameters that have been made mpf
-LIKELIHOODS = {function.__name__: function for function in (probit, logit, noisy_probit, poisson, negative_binomial, student_t)}
+LIKELIHOODS = {
+    function.__name__: function
+    for function in (probit, logit, noisy_probit, poisson, negative_binomial, student_t)
+}
 
 
 def centre_of(name, y):
@@ -80,15 +91,23 @@ def panel(integrands, a, b, degree):
     """The integrals from a to b of all the integrands."""
     middle, half = (a + b) / 2, (b - a) / 2
     nodes, weights = zip(*rule(degree))
-    return [half * mp.fdot(weights, column) for column in zip(*(integrands(middle + half * x) for x in nodes))]
+    return [
+        half * mp.fdot(weights, column)
+        for column in zip(*(integrands(middle + half * x) for x in nodes))
+    ]
 
 
 def integrate(integrands, breaks, degree):
-    """All integrals, every panel halved until no integral sees a difference (relative to its own size)."""
+    """All integrals, every panel halved until no integral sees a difference (relative to its own
+    size).
+    """
     panels = [(a, b, panel(integrands, a, b, degree)) for a, b in zip(breaks, breaks[1:])]
     done = []
     while panels:
-        sizes = [mp.fsum(abs(value) for value in column) for column in zip(*done, *(whole for *_, whole in panels))]
+        sizes = [
+            mp.fsum(abs(value) for value in column)
+            for column in zip(*done, *(whole for *_, whole in panels))
+        ]
         left = []
         for a, b, whole in panels:
             middle = (a + b) / 2
@@ -119,7 +138,9 @@ def moments(log_p, centre, mean, var, power, ratio, degree):
     low, high = left, right = min(mean, centre) - 50 * spread, max(mean, centre) + 50 * spread
     for _ in range(100):  # where N(f; mean, var) p^power is stationary, by bisection
         middle = (left + right) / 2
-        left, right = (middle, right) if power * log_p(middle)[1] > (middle - mean) / var else (left, middle)
+        left, right = (
+            (middle, right) if power * log_p(middle)[1] > (middle - mean) / var else (left, middle)
+        )
     mode, width = left, 1 / mp.sqrt(max(1 / var - power * log_p(left)[2], 1 / var))
     slope_there, twice, height = log_p(mode)[1], 2 * var, mp.sqrt(2 * mp.pi * var)
 
@@ -134,24 +155,39 @@ def moments(log_p, centre, mean, var, power, ratio, degree):
     features = (mean, spread), (mode, width), (centre, mp.mpf(1) / 8)
     total, excess, *rest = integrate(integrands, breaks_between(low, high, features, ratio), degree)
     slope, curvature, square = (value / total for value in rest)
-    z = excess if not power else mp.log1p(power * excess) / power if power * excess > -0.5 else mp.log(total) / power
+    z = (
+        excess
+        if not power
+        else mp.log1p(power * excess) / power
+        if power * excess > -0.5
+        else mp.log(total) / power
+    )
     return z, slope_there + slope, curvature + power * (square - slope**2)
 
 
 def tilted(name, y, mean, var, power, **parameters):
-    """z = log E[p(y|f)^power]/power (E[log p] at power 0) for f ~ N(mean, var), and its first two derivatives in mean.
+    """z = log E[p(y|f)^power]/power (E[log p] at power 0) for f ~ N(mean, var), and its first two
+    derivatives in mean.
 
-    Computed twice, on different panels by different rules; `ArithmeticError` if 20 digits do not agree. Numbers beyond
-    1e-250 or 1e250 in size are nan.
+    Computed twice, on different panels by different rules; `ArithmeticError` if 20 digits do not
+    agree. Numbers beyond 1e-250 or 1e250 in size are nan.
     """
     with mp.workdps(DIGITS):
         y, mean, var, power = (mp.mpf(float(value)) for value in (y, mean, var, power))
         parameters = {key: mp.mpf(float(value)) for key, value in parameters.items()}
         log_p = cache(lambda f: LIKELIHOODS[name](f, y, **parameters))
-        first, second = (moments(log_p, centre_of(name, y), mean, var, power, *layout) for layout in ((10, 4), (20, 5)))
+        first, second = (
+            moments(log_p, centre_of(name, y), mean, var, power, *layout)
+            for layout in ((10, 4), (20, 5))
+        )
         reached = [1e-250 <= abs(value) <= 1e250 for value in first]
-        if any(within and abs(a - b) > mp.mpf("1e-20") * abs(a) for within, a, b in zip(reached, first, second)):
-            raise ArithmeticError(f"{name} {y} at {mean}, {var}, power {power}: {first} and {second}")
+        if any(
+            within and abs(a - b) > mp.mpf("1e-20") * abs(a)
+            for within, a, b in zip(reached, first, second)
+        ):
+            raise ArithmeticError(
+                f"{name} {y} at {mean}, {var}, power {power}: {first} and {second}"
+            )
     return tuple(value if within else mp.nan for within, value in zip(reached, first))
 
 
@@ -164,12 +200,17 @@ CASES = (
     ("noisy_probit", 1, {"eps": 0.01}),
     ("student_t", 0.3, {"df": 4, "scale": 0.5}),
     *(("poisson", y, {}) for y in (0, 1, 3, 40, 1000)),
-    *(("negative_binomial", y, {"dispersion": r}) for y, r in ((0, 0.5), (50, 0.5), (2, 5), (50, 5))),
+    *(
+        ("negative_binomial", y, {"dispersion": r})
+        for y, r in ((0, 0.5), (50, 0.5), (2, 5), (50, 5))
+    ),
 )
 
 
 def load_table():
-    """One dictionary a case: name, y, parameters, and mean, var, power, z, d1, d2 as arrays (nan beyond 1e250)."""
+    """One dictionary a case: name, y, parameters, and mean, var, power, z, d1, d2 as arrays (nan
+    beyond 1e250).
+    """
     content = json.loads(gzip.decompress(TABLE.read_bytes()))
     grid = np.meshgrid(content["means"], content["variances"], content["powers"], indexing="ij")
     keys = "mean", "var", "power", "z", "d1", "d2"
@@ -183,7 +224,13 @@ def load_table():
 if __name__ == "__main__":  # the same bytes for the same rows: no time in the header
     grid, rows = list(product(MEANS, VARIANCES, POWERS)), []
     for name, y, parameters in CASES:
-        found = [[None if mp.isnan(value) else float(value) for value in tilted(name, y, *at, **parameters)] for at in grid]
+        found = [
+            [
+                None if mp.isnan(value) else float(value)
+                for value in tilted(name, y, *at, **parameters)
+            ]
+            for at in grid
+        ]
         rows.append({"name": name, "y": y, "parameters": parameters, "moments": found})
     content = {"means": MEANS, "variances": VARIANCES, "powers": POWERS, "cases": rows}
     TABLE.write_bytes(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), mtime=0))
