@@ -11,6 +11,7 @@ in place of wall time: for a machine that others use too.
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -32,11 +33,12 @@ def compare(
     """Median seconds without and with blocks, in runs that alternate."""
     n_data, n_inducing = map(int, size.split("x"))
     model, X, y = problem(n_data, n_inducing)
-    blocks, times = np.arange(n_data) // block_size, ([], [])
+    blocks = np.arange(n_data) // block_size
+    times = ([], [])
     for _ in range(repeats):
-        for record, given in zip(times, (None, blocks)):
+        for record, given in zip(times, (None, blocks), strict=True):
             data = Rows(X, y, blocks=given)
-            work = lambda: model_gradient(model, data, power, jitter=1e-8)
+            work = partial(model_gradient, model, data, power, jitter=1e-8)
             work()  # not counted: caches warm up
             record.append(min(seconds(work, clock) for _ in range(3)))
     return tuple(float(np.median(record)) for record in times)

@@ -40,7 +40,8 @@ def problem(n_data: int, n_inducing: int) -> tuple[training.Model, np.ndarray, n
 def quadrature_cost(likelihood: Likelihood, var: float, power: float, repeats: int = 5) -> float:
     """Microseconds a datum, the best of some runs at N = 10000."""
     rng = np.random.default_rng(0)
-    mean, spread = 2.0 * rng.normal(size=10_000), var * rng.uniform(0.5, 1.5, size=10_000)
+    mean = 2.0 * rng.normal(size=10_000)
+    spread = var * rng.uniform(0.5, 1.5, size=10_000)
     y = likelihood.sample(np.minimum(mean, 2.0), rng)
     times = []
     for _ in range(repeats):
@@ -54,10 +55,12 @@ class Clock:
     """Counts calls of the projection and the seconds in them."""
 
     def __init__(self, likelihood: Likelihood):
-        self.seconds, self.inner = 0.0, type(likelihood).tilted
+        self.seconds = 0.0
+        self.inner = type(likelihood).tilted
 
     def __enter__(self) -> "Clock":
-        clock, inner = self, self.inner
+        clock = self
+        inner = self.inner
 
         def timed(likelihood, *data):
             start = time.perf_counter()

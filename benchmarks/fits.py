@@ -45,7 +45,8 @@ def prepare(name: str, file: Path, split: int = 0) -> tuple[int, int]:
         if name == "usps_3v5"
         else load_regression("hflights" if name == "late flights" else name)
     )
-    X, y = data.X, np.asarray(data.y, float)
+    X = data.X
+    y = np.asarray(data.y, float)
     if name == "late flights":
         y = np.where(y > LATE, 1.0, -1.0)
     train, test = data.splits[split]
@@ -72,7 +73,8 @@ def scored(objective: Objective, best: list, n_points: int, score) -> list[dict]
     """Places of a trace, evenly spread over the logarithm of time, the last among them; some
     have scores.
     """
-    when, rows = np.log([seconds for seconds, *_ in best]), []
+    when = np.log([seconds for seconds, *_ in best])
+    rows = []
     few, many = (
         {int(np.searchsorted(when, time_ - 1e-12)) for time_ in np.linspace(when[0], when[-1], n)}
         for n in (n_points, PATH)
@@ -122,7 +124,8 @@ def fit_row(
     X, y, X_test, y_test = (np.array(data[name]) for name in ("X", "y", "X_test", "y_test"))
     begin = CLOCK()
     mean, deviation = scaling(X)
-    X, X_test = np.ascontiguousarray((X - mean) / deviation), (X_test - mean) / deviation
+    X = np.ascontiguousarray((X - mean) / deviation)
+    X_test = (X_test - mean) / deviation
     given = {"variant": variant} if variant else {}
     if data["labels"]:
         objective = system.classification(X, y, start_of(X, n_inducing, 1.0), power, **given)

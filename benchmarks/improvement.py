@@ -56,10 +56,8 @@ PROBLEMS = {"Branin": (branin, 2, 0.397887, 6, 30), "Hartmann-6": (hartmann, 6, 
 
 def ours(X: np.ndarray, y: np.ndarray) -> Callable:
     """Mean and standard deviation of f by our model, with each evaluation as an inducing point."""
-    kernel, given = (
-        Matern52(1.0, np.ones(X.shape[1])),
-        {"fixed": ["features.Z", "log_noise_variance"], "random_state": 0},
-    )
+    kernel = Matern52(1.0, np.ones(X.shape[1]))
+    given = {"fixed": ["features.Z", "log_noise_variance"], "random_state": 0}
     model = SparsePEPRegressor(
         kernel=kernel, n_inducing=len(X), noise_variance=NOISE, standardize=True, **given
     ).fit(X, y)
@@ -106,7 +104,8 @@ def search(
     y = experiment(X)
     while len(y) < n:
         x = rng.uniform(size=D) if fit is None else next_input(fit(X, y), X, y.min(), rng)
-        X, y = np.vstack([X, x]), np.append(y, experiment(x[None]))
+        X = np.vstack([X, x])
+        y = np.append(y, experiment(x[None]))
     return np.minimum.accumulate(y)
 
 
@@ -137,7 +136,7 @@ def main() -> None:
             }
         )
         lower = {
-            who: sum(bool(a[-1] < b[-1]) for a, b in zip(found["ours"], runs))
+            who: sum(bool(a[-1] < b[-1]) for a, b in zip(found["ours"], runs, strict=True))
             for who, runs in found.items()
         }
         print(

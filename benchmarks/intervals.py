@@ -37,9 +37,11 @@ def boosting(X, y, X_test):
 def scores(fit, X, y, X_test, y_test):
     begun = time.process_time()
     mean, lower, upper = fit(X, y, X_test)
-    seconds, scale = time.process_time() - begun, np.std(y_test)
+    seconds = time.process_time() - begun
+    scale = np.std(y_test)
     outside = np.maximum(lower - y_test, 0.0) + np.maximum(y_test - upper, 0.0)
-    error, score = np.sqrt(np.mean((mean - y_test) ** 2)), np.mean(upper - lower + outside / 0.05)
+    error = np.sqrt(np.mean((mean - y_test) ** 2))
+    score = np.mean(upper - lower + outside / 0.05)
     return error / scale, np.mean(outside == 0.0), score / scale, seconds
 
 
@@ -61,7 +63,7 @@ def main():
             X_train, X_test, y_train, y_test = train_test_split(
                 X[chosen], y[chosen], test_size=0.25, random_state=seed
             )
-            for found, fit in zip(rows, (ours, boosting)):
+            for found, fit in zip(rows, (ours, boosting), strict=True):
                 found.append(scores(fit, X_train, y_train, X_test, y_test))
         a, b = np.mean(rows, axis=1)
         pair = (

@@ -116,7 +116,11 @@ class Recorded:
         begin: float | None = None,
         limit: float | None = None,
     ):
-        self.function, self.sign, self.trace, self.best, self.limit = function, sign, [], [], limit
+        self.function = function
+        self.sign = sign
+        self.trace = []
+        self.best = []
+        self.limit = limit
         self.begin = CLOCK() if begin is None else begin
 
     def __call__(self, argument: object) -> tuple:
@@ -181,8 +185,11 @@ def against_floor(
     is used: at least 2, at most 9 turns.
     """
     rng = np.random.default_rng(1)
-    A, K = rng.random((n_inducing, n_inducing)), rng.random((n_inducing, columns))
-    floor, ours, begin = [], [], time.perf_counter()
+    A = rng.random((n_inducing, n_inducing))
+    K = rng.random((n_inducing, columns))
+    floor = []
+    ours = []
+    begin = time.perf_counter()
     while len(ours) < 2 or (len(ours) < 9 and time.perf_counter() - begin < budget):
         time.sleep(SETTLE)
         A @ K  # not counted: caches warm up
@@ -200,7 +207,8 @@ def energy_row(system: object, n_data: int, n_inducing: int, power: float, budge
     """Evidence and gradient at the start."""
     X, y, start = regression_data(n_data, n_inducing)
     before = forget_peak()
-    objective, row = system.regression(X, y, start, power), {}
+    objective = system.regression(X, y, start, power)
+    row = {}
     with objective.session():
         row["first_seconds"] = seconds(lambda: row.update(objective=objective(objective.start)[0]))
         objective(objective.start)
@@ -226,7 +234,9 @@ def trained(objective: Objective, max_iter: int, before: float) -> dict:
         "objective_end": float(values[-1]),
         "peak_mb": memory("VmHWM") - before,
     }
-    return row | {"trace": [(when, value) for (when, _), value in zip(trace, values.tolist())]}
+    return row | {
+        "trace": [(when, value) for (when, _), value in zip(trace, values.tolist(), strict=True)]
+    }
 
 
 def training_row(system: object, n_data: int, n_inducing: int, power: float, max_iter: int) -> dict:
@@ -254,7 +264,8 @@ def prediction_row(
     """Mean and variance of f at new inputs; the sums of both tell whether systems agree."""
     X, y, start = regression_data(TRAIN_ROWS, n_inducing)
     X_test = np.random.default_rng(2).normal(size=(n_test, DIMENSIONS))
-    objective, row = system.regression(X, y, start, power), {}
+    objective = system.regression(X, y, start, power)
+    row = {}
     with objective.session():
         objective(objective.start)
         predict = objective.predictor()

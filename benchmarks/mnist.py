@@ -38,7 +38,9 @@ def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
     """L-BFGS on the log evidence of all digits."""
     X, y, X_test, y_test = mnist.data("mnist")
     start = mnist.start_of(X, n_inducing, np.random.default_rng(SEED))
-    evaluate, rows, spent = WarmEvidence(Rows(X, y.astype(float)), power, jitter=1e-6), [], [0.0, 0]
+    evaluate = WarmEvidence(Rows(X, y.astype(float)), power, jitter=1e-6)
+    rows = []
+    spent = [0.0, 0]
 
     def watched(model):
         begun = time.perf_counter()

@@ -48,7 +48,11 @@ from sparse_pep.training import (
     units_of,
 )
 
-INDUCING, POWER, JITTER, TOL, EVALUATIONS = 50, 0.5, 1e-8, 5e-4, 500
+INDUCING = 50
+POWER = 0.5
+JITTER = 1e-8
+TOL = 5e-4
+EVALUATIONS = 500
 PATHS = "concrete", "kin8nm", "pol", "elevators"
 STARTS = "kin40k", "keggundirected", "hflights", "sines"
 POINTS = "kin8nm", "pol", "kin40k"
@@ -78,13 +82,12 @@ def problem(
     """The default start for some training rows of split 0, standardised, the rows, and test
     inputs and targets.
     """
-    (X, y, (train, test)), rng = split_of(name), np.random.default_rng(0)
+    (X, y, (train, test)) = split_of(name)
+    rng = np.random.default_rng(0)
     train = rng.choice(train, n_rows, replace=False) if len(train) > n_rows else train
     scale = X[train].std(axis=0)
-    X, y = (
-        (X - X[train].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0),
-        (y - y[train].mean()) / y[train].std(),
-    )
+    X = (X - X[train].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)
+    y = (y - y[train].mean()) / y[train].std()
     rows = Rows(np.ascontiguousarray(X[train]), y[train])
     points = InducingPoints(training.kmeans_points(rows.X, n_inducing, rng))
     start = Model(training.initial_kernel(rows.X, rows.y), points, Gaussian(1.0))
@@ -112,27 +115,21 @@ class Run:
         softplus=False,
         power=POWER,
     ):
-        self.objective, self.rows, self.softplus = (
-            Objective(model, WarmEvidence(rows, power, JITTER), fixed),
-            rows,
-            softplus,
-        )
-        self.units, self.root, self.relative, self.tol, self.most = (
-            units_of(self.objective.trained),
-            root,
-            relative,
-            tol,
-            most,
-        )
+        self.objective = Objective(model, WarmEvidence(rows, power, JITTER), fixed)
+        self.rows = rows
+        self.softplus = softplus
+        self.units = units_of(self.objective.trained)
+        self.root = root
+        self.relative = relative
+        self.tol = tol
+        self.most = most
         self.places, self.lengths = self.mask("features.Z"), self.mask("kernel.log_lengthscale")
         self.units = np.where(self.places & (relative > 0.0), relative or 1.0, self.units)
-        self.best, self.path, self.times, self.heights, self.worst = (
-            (-np.inf, None),
-            [],
-            [],
-            [],
-            np.inf,
-        )
+        self.best = (-np.inf, None)
+        self.path = []
+        self.times = []
+        self.heights = []
+        self.worst = np.inf
         v = (
             np.zeros(len(self.units))
             if root is not None
@@ -170,7 +167,8 @@ class Run:
 
     def variables(self, vector: np.ndarray) -> np.ndarray:
         """The parameters with relative inducing inputs or inverse softplus, if these are wanted."""
-        vector, logs = vector.copy(), self.objective.logs
+        vector = vector.copy()
+        logs = self.objective.logs
         if self.relative:
             vector[self.places] /= self.lengthscales(vector)
         if self.softplus:
@@ -184,14 +182,16 @@ class Run:
         if self.relative:
             vector[self.places] *= self.lengthscales(vector)
         if self.softplus:
-            logs, own = self.objective.logs, vector[self.objective.logs]
+            logs = self.objective.logs
+            own = vector[self.objective.logs]
             vector[logs] = np.log(np.logaddexp(0.0, own))
         try:
             value, slope, _ = self.objective(vector)
         except np.linalg.LinAlgError:
             self.path.append(self.best[0] / self.rows.n_data)
             return -self.worst + 1e3 * (1.0 + abs(self.worst)), np.zeros(len(v))
-        self.worst, slope = min(self.worst, value), slope.copy()
+        self.worst = min(self.worst, value)
+        slope = slope.copy()
         if value > self.best[0]:
             self.best = value, vector
         self.path.append(self.best[0] / self.rows.n_data)
@@ -211,10 +211,8 @@ class Run:
     def record(self, intermediate_result) -> None:
         """End the run by the default rule."""
         self.heights.append(-intermediate_result.fun)
-        last, window = (
-            len(self.heights) - 1,
-            int(np.clip(LAST * len(self.heights), *FEWEST_AND_MOST)),
-        )
+        last = len(self.heights) - 1
+        window = int(np.clip(LAST * len(self.heights), *FEWEST_AND_MOST))
         if (
             self.most is None
             and last >= window
@@ -247,11 +245,15 @@ def doubled(model: Model, rows: Rows, pick) -> Run:
     """Samples that double from 20 rows for each inducing point, each with what the last has
     learnt of the second derivatives.
     """
-    size, root = 20 * INDUCING, None
+    size = 20 * INDUCING
+    root = None
     while size < rows.n_data / 1.5:
-        run, larger = Run(model, pick(size), root, tol=1e-3, max_iter=60), 2 * size
+        run = Run(model, pick(size), root, tol=1e-3, max_iter=60)
+        larger = 2 * size
         larger = larger if larger < rows.n_data / 1.5 else rows.n_data
-        model, root, size = run.model, run.spread(size / larger), larger
+        model = run.model
+        root = run.spread(size / larger)
+        size = larger
     return Run(model, rows, root)
 
 
@@ -261,7 +263,9 @@ def starts_of(name: str) -> list[dict]:
     pick = lambda size: rows.at(
         np.sort(np.random.default_rng(0).choice(rows.n_data, size, replace=False))
     )
-    small, every, lines = 30 * INDUCING, None, []
+    small = 30 * INDUCING
+    every = None
+    lines = []
 
     def after_sample(keep: bool = False, **asked) -> Run:
         first = Run(model, pick(small))
@@ -281,10 +285,8 @@ def starts_of(name: str) -> list[dict]:
         run = work()
         seconds = time.process_time() - begin
         every = run if way == "all rows" else every
-        same, close = (
-            every.when(run.path[-1]) - every.times[0],
-            run.when(every.path[-1] - 0.001) - begin,
-        )
+        same = every.when(run.path[-1]) - every.times[0]
+        close = run.when(every.path[-1] - 0.001) - begin
         lines.append(
             {
                 "set": name,
@@ -319,7 +321,8 @@ def paths_of(name: str) -> list[dict]:
     paths["hyper-parameters first"] = np.array(
         [*first.path, *Run(first.model, rows, most=EVALUATIONS - len(first.path)).path]
     )
-    best, lines = max(path.max() for path in paths.values()), []
+    best = max(path.max() for path in paths.values())
+    lines = []
     for way, path in paths.items():
         there = [
             1 + np.argmax(path >= best - gap) if path.max() >= best - gap else np.nan
@@ -332,10 +335,14 @@ def paths_of(name: str) -> list[dict]:
 def variables_of(name: str) -> list[dict]:
     """The objective per row of each kind of variables after some evaluations."""
     data = load_regression(name)
-    train, y = data.splits[0][0][:9000], np.asarray(data.y, float)
-    (mean, scale), (level, unit) = scaling(data.X[train]), scaling(y[train])
+    train = data.splits[0][0][:9000]
+    y = np.asarray(data.y, float)
+    (mean, scale) = scaling(data.X[train])
+    (level, unit) = scaling(y[train])
     rows = Rows(np.ascontiguousarray((data.X[train] - mean) / scale), (y[train] - level) / unit)
-    start, now, lines = start_of(rows.X, 200, 0.1), None, []
+    start = start_of(rows.X, 200, 0.1)
+    now = None
+    lines = []
     model = Model(
         Matern32(start.variance, start.lengthscale),
         InducingPoints(start.Z),
@@ -369,7 +376,9 @@ class ProcessorLimit(TimeLimit):
 def points_of(name: str) -> list[dict]:
     """Few inducing points and more of them later, and more of them from the start."""
     model, rows, X, y = problem(name, 6000, 200)
-    lines, rng, begin = [], np.random.default_rng(1), time.process_time()
+    lines = []
+    rng = np.random.default_rng(1)
+    begin = time.process_time()
 
     def line(way: str, model: Model, seconds: float) -> None:
         lines.append(
@@ -397,7 +406,8 @@ def points_of(name: str) -> list[dict]:
         model_evidence(more, rows, POWER, JITTER)
         line("greedy ones later", more, first + time.process_time() - begin)
         if n_inducing == 1000:
-            begin, fixed = time.process_time(), ("features.Z", "kernel.log_lengthscale")
+            begin = time.process_time()
+            fixed = ("features.Z", "kernel.log_lengthscale")
             refitted = training.train(
                 more, rows, POWER, training=LBFGS(max_iter=6), fixed=fixed
             ).model
@@ -412,7 +422,8 @@ def points_of(name: str) -> list[dict]:
                 total,
             )
     for n_inducing in (400, 600):
-        model, begin = problem(name, 6000, n_inducing)[0], time.process_time()
+        model = problem(name, 6000, n_inducing)[0]
+        begin = time.process_time()
         limit = ProcessorLimit(total, begin)
         line(
             "all from the start",
@@ -431,7 +442,8 @@ if __name__ == "__main__":
         "variables": (VARIABLES, variables_of),
     }[task]
     for name in names or sets:
-        file, lines = FOLDER / f"{task}.csv", pd.DataFrame(work(name))
+        file = FOLDER / f"{task}.csv"
+        lines = pd.DataFrame(work(name))
         tables = dict(iter(pd.read_csv(file).groupby("set"))) if file.exists() else {}
         tables[name] = lines
         pd.concat([tables[each] for each in sets if each in tables]).to_csv(

@@ -257,7 +257,8 @@ def key_of(row: dict) -> tuple[str, ...]:
 
 def write(path: Path, rows: list[dict]) -> None:
     """Rows into a table, in place of those with the same keys."""
-    columns, old = COLUMNS[path.stem], []
+    columns = COLUMNS[path.stem]
+    old = []
     if path.exists():
         with path.open(newline="") as file:
             old = list(csv.DictReader(file))
@@ -408,7 +409,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes, few repeats")
     parser.add_argument("--out", type=Path, default=ROOT / "nbs" / "about" / "benchmarks")
     given = parser.parse_args()
-    begin, pythons = time.perf_counter(), interpreters(given.python)
+    begin = time.perf_counter()
+    pythons = interpreters(given.python)
     versions = {
         name: child(python, [name, "versions"], given.threads, given.limit)
         for name, python in pythons.items()

@@ -70,10 +70,8 @@ def alternate(n_data: int, n_inducing: int, evaluation, repeats: int) -> tuple[f
     """Least seconds of the floor and of `evaluation`, measured in blocks that alternate so that
     both see the same machine.
     """
-    A, K = (
-        np.random.default_rng(1).random((n_inducing, n_inducing)),
-        np.random.default_rng(2).random((n_inducing, n_data)),
-    )
+    A = np.random.default_rng(1).random((n_inducing, n_inducing))
+    K = np.random.default_rng(2).random((n_inducing, n_data))
 
     def floor():
         return A @ K

@@ -47,7 +47,7 @@ def write_memmap(folder: Path, n_data: int) -> None:
         for name, shape in (("X", (n_data, DIMENSIONS)), ("y", (n_data,)))
     ]
     for first, *values in blocks(n_data):
-        for array, part in zip(arrays, values):
+        for array, part in zip(arrays, values, strict=True):
             array[first : first + len(part)] = part
 
 
@@ -81,7 +81,8 @@ def evaluate(
     """Least seconds of an evaluation by the clock and of the cores, and the peak memory of this
     process in MB.
     """
-    source, spent = source_of(kind, Path(folder)), []
+    source = source_of(kind, Path(folder))
+    spent = []
     Z = np.random.default_rng(1).normal(size=(n_inducing, DIMENSIONS))
     model = Model(
         SquaredExponential(1.0, np.full(DIMENSIONS, 2.0)), InducingPoints(Z), Gaussian(0.1)
@@ -90,7 +91,7 @@ def evaluate(
         start = time.perf_counter(), time.process_time()
         model_gradient(model, source, power, jitter=1e-8)
         spent.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-    return *(min(each) for each in zip(*spent)), peak_memory()
+    return *(min(each) for each in zip(*spent, strict=True)), peak_memory()
 
 
 def evaluate_afresh(*given: object) -> tuple[float, ...]:

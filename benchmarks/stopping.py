@@ -32,9 +32,13 @@ REGRESSION = (
     "keggundirected",
 )
 CLASSIFICATION = "pima", "australian", "breast"
-POWERS, SPLITS = (0.5, 0.0, 1.0), (0, 1, 2, 3)
+POWERS = (0.5, 0.0, 1.0)
+SPLITS = (0, 1, 2, 3)
 # at most; every second iteration after the thirtieth is scored
-ROWS, TEST_ROWS, INDUCING, ITERATIONS = 2500, 1000, 50, 600
+ROWS = 2500
+TEST_ROWS = 1000
+INDUCING = 50
+ITERATIONS = 600
 RULES = {
     "20, 1e-4": (0.0, 20, 20, 1e-4),
     "now": (0.15, 20, 60, 5e-4),
@@ -51,7 +55,9 @@ class Scored(training.Ascent):
     X = y = path = None
 
     def record(self, intermediate_result):
-        k, (_, at, _, fit), scores = len(self.trace), self.best, (np.nan, np.nan)
+        k = len(self.trace)
+        (_, at, _, fit) = self.best
+        scores = (np.nan, np.nan)
         if k < 30 or k % 2 == 0:
             model = self.objective.model_at(at)
             mean, var = model_predict(model, fit.posteriors, self.X)
@@ -66,14 +72,19 @@ class Scored(training.Ascent):
 
 def path_of(name: str, power: float, split: int) -> tuple[pd.DataFrame, int]:
     """The path of training on a set, standardised, and the number of its rows."""
-    labels, rng = name in CLASSIFICATION, np.random.default_rng(split)
+    labels = name in CLASSIFICATION
+    rng = np.random.default_rng(split)
     data = (load_classification if labels else load_regression)(name)
-    X, y, parts = data.X, np.asarray(data.y, float), []
-    for rows, most in zip(data.splits[split], (ROWS, TEST_ROWS)):
+    X = data.X
+    y = np.asarray(data.y, float)
+    parts = []
+    for rows, most in zip(data.splits[split], (ROWS, TEST_ROWS), strict=True):
         parts.append(rng.choice(rows, most, replace=False) if len(rows) > most else rows)
     train, test = parts
-    center, scale = X[train].mean(axis=0), X[train].std(axis=0)
-    Scored.X, Scored.path = (X[test] - center) / np.where(scale > 0.0, scale, 1.0), []
+    center = X[train].mean(axis=0)
+    scale = X[train].std(axis=0)
+    Scored.X = (X[test] - center) / np.where(scale > 0.0, scale, 1.0)
+    Scored.path = []
     Scored.y = y[test] if labels else (y[test] - y[train].mean()) / y[train].std()
     kind = SparsePEPClassifier if labels else SparsePEPRegressor
     slow = training.LBFGS(tol=1e-9, max_iter=ITERATIONS)
@@ -97,7 +108,8 @@ def end_of(
 
 
 def main() -> None:
-    training.Ascent, lines = Scored, []
+    training.Ascent = Scored
+    lines = []
     for name in (*REGRESSION, *CLASSIFICATION):
         for power in POWERS if name in REGRESSION else POWERS[:2]:
             for split in SPLITS:

@@ -168,7 +168,8 @@ def boosting_table(X, y, X_test, y_test):
 
 
 def boosting_counts(X, y, X_test, y_test):
-    X, X_test = with_categories(X), with_categories(X_test)
+    X = with_categories(X)
+    X_test = with_categories(X_test)
     model = HistGradientBoostingRegressor(loss="poisson", random_state=0).fit(X, y)
     mean = model.predict(X_test)
     return mean, poisson.logpmf(y_test, mean), poisson.ppf([[0.05], [0.95]], mean)
@@ -217,7 +218,8 @@ def sparse_pep_labels(X, y, X_test, y_test):
 
 
 def boosting_labels(X, y, X_test, y_test):
-    X, X_test = with_categories(X), with_categories(X_test)
+    X = with_categories(X)
+    X_test = with_categories(X_test)
     model = HistGradientBoostingClassifier(random_state=0).fit(X, y)
     return (
         model.predict(X_test),
@@ -248,7 +250,8 @@ def with_categories(X):
 
 
 def as_numbers(X, X_test):
-    X, X_test = with_categories(X), with_categories(X_test)
+    X = with_categories(X)
+    X_test = with_categories(X_test)
     codes = (
         OneHotEncoder(handle_unknown="ignore", sparse_output=False),
         make_column_selector(dtype_include="category"),
@@ -280,7 +283,9 @@ def boosting_counts_undated(X, y, X_test, y_test):
 
 # Measurement
 
-OURS, TREES, EXACT = "sparse_pep", "boosting", "exact GP"
+OURS = "sparse_pep"
+TREES = "boosting"
+EXACT = "exact GP"
 TASKS = {  # data, scripts, training rows, splits
     "delays": (
         delays,
@@ -339,14 +344,12 @@ TASKS = {  # data, scripts, training rows, splits
 
 def statements(script):
     """The number of statements of a script and of the functions of this file that it calls."""
-    tree, here = (
-        ast.parse(inspect.getsource(script)),
-        {
-            name: each
-            for name, each in globals().items()
-            if getattr(each, "__module__", None) == __name__
-        },
-    )
+    tree = ast.parse(inspect.getsource(script))
+    here = {
+        name: each
+        for name, each in globals().items()
+        if getattr(each, "__module__", None) == __name__
+    }
     called = {
         node.func.id
         for node in ast.walk(tree)
@@ -364,7 +367,8 @@ def split_of(name, X, y, n_train, seed):
     targets of concrete is contaminated.
     """
     order = np.arange(len(y)) if name == "co2" else np.random.default_rng(seed).permutation(len(y))
-    train, test = order[:n_train], order[n_train : n_train + 20_000]
+    train = order[:n_train]
+    test = order[n_train : n_train + 20_000]
     y_train = y.iloc[train].copy()
     if name == "concrete":
         rng = np.random.default_rng(seed)

@@ -38,7 +38,8 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--seconds", type=float, default=20.0)
     given = parser.parse_args()
-    pythons, rows = interpreters(given.python), []
+    pythons = interpreters(given.python)
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "data.npz"
         for name in SETS:

@@ -100,10 +100,8 @@ def sidebar_html(items: list, pages: dict[str, Page], here: Page) -> str:
     for item in [{"href": item} if isinstance(item, str) else item for item in items]:
         text = html.escape(item.get("text") or item.get("section") or pages[item["href"]].title)
         if "contents" in item:
-            unfolded, within = (
-                " open" * (here.source in listed(item["contents"])),
-                sidebar_html(item["contents"], pages, here),
-            )
+            unfolded = " open" * (here.source in listed(item["contents"]))
+            within = sidebar_html(item["contents"], pages, here)
             rows.append(
                 "<li><details "
                 f'class="section"{unfolded}><summary>{text}</summary>{within}</details></li>'
@@ -206,17 +204,20 @@ def processed(source: str, nbs: Path):
 
 def write_site(root: Path, out: Path) -> None:
     """Every page, its figures, the search index and the assets into `out`."""
-    config, loaded = read_config(root), {}
+    config = read_config(root)
+    loaded = {}
     for source in page_list(config, root / "nbs", reference.sources()):
         notebook = processed(source, root / "nbs")
         target = (Path(source).parent / notebook.frontmatter_["output-file"]).as_posix()
         loaded[Page(source, target, re.sub(r"[`$*]", "", notebook.frontmatter_["title"]))] = (
             notebook
         )
-    order, pages = list(loaded), {page.source: page for page in loaded}
+    order = list(loaded)
+    pages = {page.source: page for page in loaded}
 
     def write(page: Page) -> list[dict]:
-        target, at = out / page.target, order.index(page)
+        target = out / page.target
+        at = order.index(page)
         target.parent.mkdir(parents=True, exist_ok=True)
         variables = {
             "site": config["website"]["title"],
@@ -267,7 +268,8 @@ def stage(root: Path, folder: Path) -> None:
     """
     makers = [root / "_quarto.yml", *HERE.rglob("*.py"), *(root / "sparse_pep").rglob("*.py")]
     for source in page_list(read_config(root), root / "nbs", reference.sources()):
-        kept, notebook = folder / ".made" / source, root / "nbs" / source
+        kept = folder / ".made" / source
+        notebook = root / "nbs" / source
         newest = max(path.stat().st_mtime for path in [*makers, *[notebook] * notebook.exists()])
         if not kept.exists() or kept.stat().st_mtime < newest:
             put(kept, nb2str(processed(source, root / "nbs")))

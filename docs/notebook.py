@@ -33,13 +33,12 @@ def first_paragraphs(code: str) -> str:
     """Definitions, those inside others included, with their docstrings cut after the first
     paragraph: the reference shows all of it.
     """
-    lines, nodes = (
-        code.split("\n"),
-        [node for node in ast.walk(parsed(code)) if isinstance(node, DEFINING)],
-    )
+    lines = code.split("\n")
+    nodes = [node for node in ast.walk(parsed(code)) if isinstance(node, DEFINING)]
     for node in sorted(nodes, key=lambda node: -node.lineno):
         if "\n\n" in (ast.get_docstring(node) or ""):
-            start, end = node.body[0].lineno - 1, node.body[0].end_lineno
+            start = node.body[0].lineno - 1
+            end = node.body[0].end_lineno
             first = lines.index("", start)
             lines[start:end] = [
                 *lines[start : first - 1],
@@ -76,7 +75,8 @@ def api_heading(node: ast.stmt, module: str) -> str:
     """Markdown that goes above a definition: its name, links to its source and reference, and
     its public methods.
     """
-    name, links = node.name, []
+    name = node.name
+    links = []
     for method in methods(node):
         source = source_link(module, f"{name}.{method}")
         links.append(f"[`{method}`]({source}){{#{name.lower()}.{method.lower()}}}")
@@ -151,7 +151,8 @@ def fold_line(cell) -> str:
     argument at a length that hides it.
     """
     _, code = options(cell.source)
-    lines, outputs = code.count("\n"), cell.get("outputs", [])
+    lines = code.count("\n")
+    outputs = cell.get("outputs", [])
     if lines < LONG["lesson"] or code.lstrip()[0] in "%!":
         return ""
     if any("image/png" in output.get("data", {}) for output in outputs):
@@ -290,19 +291,16 @@ def picture_first(cells: list) -> list:
         [output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
         for cell in cells
     ]
-    place, opening = (
-        next(n for n, found in enumerate(figures) if found),
-        next(n for n, cell in enumerate(cells) if cell.cell_type == "code"),
-    )
-    drawn, first = cells[place], figures[place][0]
+    place = next(n for n, found in enumerate(figures) if found)
+    opening = next(n for n, cell in enumerate(cells) if cell.cell_type == "code")
+    drawn = cells[place]
+    first = figures[place][0]
     picture = mk_cell(
         "\n".join(["#| echo: false", *re.findall(FIGURE_OPTION, drawn.source, flags=re.MULTILINE)])
     )
     drawn.source = re.sub(FIGURE_OPTION + r"\n", "", drawn.source, flags=re.MULTILINE)
-    picture.outputs, drawn.outputs = (
-        [first],
-        [output for output in drawn.outputs if output is not first],
-    )
+    picture.outputs = [first]
+    drawn.outputs = [output for output in drawn.outputs if output is not first]
     said = place - (
         cells[place - 1].cell_type == "markdown"
         and not any(cell.get("outputs") for cell in cells[:place])
@@ -314,7 +312,8 @@ def process(path: Path):
     """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick
     names linked, equations numbered.
     """
-    notebook, nbs = read_nb(path), get_config().nbs_path
+    notebook = read_nb(path)
+    nbs = get_config().nbs_path
     title = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
     if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
         raise SystemExit(
@@ -417,7 +416,8 @@ def output_markdown(output, option: dict, files: Path, number: int, place: int) 
 
 def markdown(notebook, files: Path) -> str:
     """The page as one Markdown text; figures are written into the folder `files`."""
-    parts, number = [], 0
+    parts = []
+    number = 0
     for cell in notebook.cells:
         if cell.cell_type != "code":
             parts.append(cell.source + "\n")

@@ -44,7 +44,8 @@ def equations(nbs):
     """
     found = {}
     for path in sorted(nbs.rglob("*.ipynb")):
-        page, chapter = path.relative_to(nbs).as_posix(), CHAPTER.match(path.name)
+        page = path.relative_to(nbs).as_posix()
+        chapter = CHAPTER.match(path.name)
         for number, label in enumerate(LABEL.findall("\n".join(lines_of(path))), 1):
             if label in found:
                 raise SystemExit(f"docs: {page} and {found[label][0]} both define {label}")
@@ -69,7 +70,9 @@ def read_map(root):
             restval="",
         )
     )
-    nbs, sections, labelled = Path(root) / "nbs", defaultdict(list), defaultdict(list)
+    nbs = Path(root) / "nbs"
+    sections = defaultdict(list)
+    labelled = defaultdict(list)
     for path in sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path)):
         for heading, keys in headings_and_tags(path):
             for key in dict.fromkeys(keys):
@@ -120,10 +123,8 @@ def as_table(entries, nbs):
             for name in ("function", "test")
         )
         code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text)) for text in texts))
-        number, name = (
-            entry["number"],
-            entry["labels"].partition(" ")[0] or entry["key"] * (not entry["number"]),
-        )
+        number = entry["number"]
+        name = entry["labels"].partition(" ")[0] or entry["key"] * (not entry["number"])
         paper = (f"({number}) " if number[:1].isdigit() else f"{number} ") + breakable(name) * bool(
             name
         )

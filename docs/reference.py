@@ -164,7 +164,8 @@ def listed(section: str, items: list, module: str, own: tuple[str, ...]) -> str:
 
 def examples(pieces: list[tuple]) -> str:
     """Doctests as the notebooks show code: what is typed, then what it prints."""
-    parts, typed = [], ""
+    parts = []
+    typed = ""
     split = (
         doctest.DocTestParser().parse(text + "\n")
         if kind.value == "examples"
@@ -193,7 +194,8 @@ def documented(text: str, module: str) -> str:
         for item in sections.get(part, ())
         for name in item.name.split(", ")
     )
-    done, hidden = [prose("\n\n".join(sections.pop("", [])), module, own)], {}
+    done = [prose("\n\n".join(sections.pop("", [])), module, own)]
+    hidden = {}
     for name, items in sections.items():
         shown = (
             examples(items)
@@ -252,10 +254,8 @@ def command(module: str, name: str):
     """
     if module != "cli":
         return None
-    cli, typed = (
-        importlib.import_module(f"{get_config().lib_name}.cli"),
-        get_config().lib_name.replace("_", "-"),
-    )
+    cli = importlib.import_module(f"{get_config().lib_name}.cli")
+    typed = get_config().lib_name.replace("_", "-")
     found = getattr(cli, name)
     return found.context_class(
         found,
@@ -287,7 +287,9 @@ def method_entries(module: str, cls: griffe.Class) -> str:
     lib = get_config().lib_name
     bases = [base for base in cls.mro() if base.path.startswith(lib)]
     public = [base for base in bases if base.name in (base.module.exports or ())]
-    own, inherited, known = {}, {}, set()
+    own = {}
+    inherited = {}
+    known = set()
     for base in [cls, *bases]:
         # what a public base inherits is documented there
         owner = (
@@ -304,7 +306,9 @@ def method_entries(module: str, cls: griffe.Class) -> str:
             elif called and text_of(thing).strip() and name not in known:
                 known.add(name)
                 inherited.setdefault(owner, []).append(name)
-    parts, brief, full = [], [], []
+    parts = []
+    brief = []
+    full = []
     for base, names in inherited.items():
         owner = base.module.path.removeprefix(f"{lib}.")
         page = f"{owner}.ipynb" * (owner != module)
@@ -313,7 +317,8 @@ def method_entries(module: str, cls: griffe.Class) -> str:
         )
         parts += [f"[`{base.name}`]({page}#{base.name}): {said}"] * bool(said)
     for name, thing in own.items():
-        place, said = f"{{#{cls.name}.{name}", documented(text_of(thing), module)
+        place = f"{{#{cls.name}.{name}"
+        said = documented(text_of(thing), module)
         # how it differs, not how it is called
         if (
             name in known
@@ -333,10 +338,8 @@ def method_entries(module: str, cls: griffe.Class) -> str:
 
 def entry(module: str, name: str) -> str:
     """A name in full: heading, links, signature, docstring, methods."""
-    thing, known = (
-        package()[module][name],
-        nbdev_index()[f"{get_config().lib_name}.{module}.{name}"],
-    )
+    thing = package()[module][name]
+    known = nbdev_index()[f"{get_config().lib_name}.{module}.{name}"]
     links = (
         f"[derivation]({known[0] if known else f'../{homes()[module]}'}) · "
         f"[source]({source_link(module, name)})"
@@ -378,7 +381,8 @@ def table(module: str, names: list[str], page: str = "") -> str:
 
 def module_page(module: str) -> tuple[str, str, str]:
     """Title, subtitle and text of a module's page."""
-    library, public = get_config().lib_name, package()[module].exports
+    library = get_config().lib_name
+    public = package()[module].exports
     parents = package(), package()[module].parent, package()[module]
     place = next(parent.path for parent in parents if public[0] in (parent.exports or ()))
     imported = (
@@ -434,5 +438,6 @@ def made(source: str):
     notebook = new_nb(
         [mk_cell(head, "raw", id="raw"), mk_cell(text, "markdown", id="markdown")], language
     )
-    notebook.frontmatter_, notebook.module_ = front, None if stem == "index" else stem
+    notebook.frontmatter_ = front
+    notebook.module_ = None if stem == "index" else stem
     return notebook

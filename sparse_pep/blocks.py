@@ -9,6 +9,7 @@ __all__ = ['Partition']
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,9 @@ class Partition:
         data point (N,). If there are as many blocks as data points, entry n belongs to data point
         n.
         """
-        power, N, B = as_floats(power, "power"), len(self.labels), len(self)
+        power = as_floats(power, "power")
+        N = len(self.labels)
+        B = len(self)
         if power.shape not in ((), (B,), (N,)):
             raise ValueError(
                 f"`power` must be a number, or one for each of {B} blocks or {N} data "
@@ -96,7 +99,8 @@ def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np
         return [np.arange(len(scaled))]
     n_clusters = min(-(-len(scaled) // size), len(np.unique(scaled, axis=0)))
     seed = int(rng.integers(2**31))
-    found, parts = KMeans(n_clusters, n_init=1, random_state=seed).fit(scaled).labels_, []
+    found = KMeans(n_clusters, n_init=1, random_state=seed).fit(scaled).labels_
+    parts = []
     for rows in filter(len, (np.flatnonzero(found == k) for k in range(n_clusters))):
         longest = np.argmax(np.ptp(scaled[rows], axis=0))
         rows = rows[np.argsort(scaled[rows, longest], kind="stable")]
@@ -118,10 +122,12 @@ def clustered_blocks(
     scaled = scaled / np.where(spread > 0.0, spread, 1.0)
     values = np.stack([np.broadcast_to(value, len(X)) for value in (0.0, *shared)])
     group = np.unique(values, axis=1, return_inverse=True)[1].ravel()
-    labels, count = np.empty(len(X), dtype=int), 0
+    labels = np.empty(len(X), dtype=int)
+    count = 0
     for rows in np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1]):
         for part in clusters(scaled[rows], size, rng):
-            labels[rows[part]], count = count, count + 1
+            labels[rows[part]] = count
+            count = count + 1
     return Partition(labels)
 
 # %% ../nbs/12_blocks.ipynb #d3d22e07
@@ -142,14 +148,15 @@ class BlockChunk:
         """Slice of `rows` that each array of `members` occupies."""
         stops = np.cumsum([group.size for group in self.members])
         return tuple(
-            slice(int(stop) - group.size, int(stop)) for stop, group in zip(stops, self.members)
+            slice(int(stop) - group.size, int(stop))
+            for stop, group in zip(stops, self.members, strict=True)
         )
 
     def views(self, V: np.ndarray) -> list[np.ndarray]:
         """V (M, n) as stacks (G, M, b), one for each array of `members`; no copies."""
         return [
             V[:, columns].reshape(len(V), *group.shape).transpose(1, 0, 2)
-            for columns, group in zip(self.columns, self.members)
+            for columns, group in zip(self.columns, self.members, strict=True)
         ]
 
 # %% ../nbs/12_blocks.ipynb #ef18a2b6
@@ -157,17 +164,21 @@ def block_chunks(blocks: Partition, n_inducing: int) -> list[BlockChunk]:
     """Chunks that together hold all blocks, cut where a block ends, of about the sizes of
     `chunk_slices`.
     """
-    sizes, labels = blocks.sizes, blocks.labels
+    sizes = blocks.sizes
+    labels = blocks.labels
     by_size = np.argsort(sizes, kind="stable")
     data = np.lexsort((labels, sizes[labels]))  # all data points, blocks in the order of `by_size`
     ends = np.cumsum(sizes[by_size])
     stops = [rows.stop for rows in chunk_slices(len(labels), n_inducing)]
     last = np.unique(np.searchsorted(ends, stops))
-    chunks, first = [], 0
+    chunks = []
+    first = 0
     for end in last + 1:
         start = ends[first] - sizes[by_size[first]]
         members = []
-        for size, count in zip(*np.unique(sizes[by_size[first:end]], return_counts=True)):
+        for size, count in zip(
+            *np.unique(sizes[by_size[first:end]], return_counts=True), strict=True
+        ):
             members.append(data[start : start + size * count].reshape(count, size))
             start += size * count
         chunks.append(BlockChunk(tuple(members)))
@@ -207,9 +218,11 @@ def inverse_lower(lower: np.ndarray) -> np.ndarray:
     size = lower.shape[-1]
     if size <= 8:
         return np.linalg.inv(lower)
-    half, inverse = size // 2, np.zeros_like(lower)
+    half = size // 2
+    inverse = np.zeros_like(lower)
     first, second = (inverse_lower(lower[:, s, s]) for s in np.s_[:half, half:])
-    inverse[:, :half, :half], inverse[:, half:, half:] = first, second
+    inverse[:, :half, :half] = first
+    inverse[:, half:, half:] = second
     inverse[:, half:, :half] = -second @ (lower[:, half:, :half] @ first)
     return inverse
 
@@ -302,13 +315,15 @@ def gaussian_block_adjoint(
     `squares` (G, b, b) is TAT + d₁d₁ᵀ, summed over outputs; `power` and `share` (G, 1, 1) are κ
     and γ, and the other arguments those of `gaussian_block_sites`.
     """
-    inner, slope = T, 0.0
+    inner = T
+    slope = 0.0
     if np.any(share != 1.0):
         widened = power * D
         np.einsum("gkk->gk", widened)[...] += noise_variance
         ratio = np.eye(T.shape[-1]) + (1.0 - share) * power * D / noise_variance[:, :, None]
         ratio = np.linalg.inv(ratio)
-        inner, squares = ratio @ T, ratio @ squares @ ratio.transpose(0, 2, 1)
+        inner = ratio @ T
+        squares = ratio @ squares @ ratio.transpose(0, 2, 1)
         slope = np.einsum("gij,gji->gi", widened @ squares, widened)
         slope *= (1.0 - share[:, 0]) / noise_variance
     e = power * share * squares + n_outputs * (T - inner)
@@ -326,7 +341,7 @@ def add_symmetric_product(S: np.ndarray, G: np.ndarray, V: np.ndarray) -> None:
     symmetric; in strips, so that little above the triangle is computed. Cost 1.25nM² flops.
     """
     edges = np.linspace(0, len(S), STRIPS + 1).astype(int)
-    for start, stop in zip(edges, edges[1:]):
+    for start, stop in pairwise(edges):
         S[start:stop, :stop] += G[start:stop] @ V[:stop].T
 
 # %% ../nbs/12_blocks.ipynb #e47b80d3
@@ -342,10 +357,15 @@ def with_inner_sites(
     replaced by all inner sites, Equation 12.18 of the site. `half` (G, M, b) is L_B⁻¹V_b, mu (G, b,
     K) the means, `site` T, ν, and `inner` τ̃ (G, b), ν̃ (K, G, b).
     """
-    (T, nu), (precision, shift), w = site, inner, weight[:, None, None]
-    A, one = half.transpose(0, 2, 1) @ half, np.eye(half.shape[2])
+    (T, nu) = site
+    (precision, shift) = inner
+    w = weight[:, None, None]
+    A = half.transpose(0, 2, 1) @ half
+    one = np.eye(half.shape[2])
     gain = solve_each(one - w * A @ T, A)
-    m, C = mu + gain @ (w * (T @ mu - nu)), gain + D  # given the sites of the other blocks
+    # given the sites of the other blocks
+    m = mu + gain @ (w * (T @ mu - nu))
+    C = gain + D
     found = solve_each(
         one + C * precision[:, None, :],
         np.concatenate([C, m + C @ np.moveaxis(shift, 0, -1)], axis=2),
@@ -373,25 +393,28 @@ class BlockSites(Shard):
         partition.shared(self.weight, "weight")
         self.chunks: list[BlockChunk] = block_chunks(partition, len(self.Kuu.lower))
         self.rows: list[np.ndarray] = [chunk.rows for chunk in self.chunks]
-        self.beyond, self.left = 0.0, {}  # cavities are those of f itself; D or R for each chunk
+        # cavities are those of f itself; D or R for each chunk
+        self.beyond = 0.0
+        self.left = {}
         self.keeps_D = True  # the unexplained covariances of all blocks fit into memory
         if self.known:
             self.state = self.state._replace(sites=(1.0 / self.noise, self.y.T / self.noise))
             self.keeps_D = len(self.y) * partition.sizes.max() <= KEPT_SITES
         # or D anew in each pass
-        self.keeps_V, self.keeps_Kuf = (
-            self.keeps_V and self.keeps_D,
-            self.keeps_Kuf and self.keeps_D,
-        )
+        self.keeps_V = self.keeps_V and self.keeps_D
+        self.keeps_Kuf = self.keeps_Kuf and self.keeps_D
 
     def explain(self, i: int, Kbb: Sequence[np.ndarray], V: np.ndarray) -> None:
         """Store the unexplained covariance D of each block, or a root of it where the sites have
         to be searched for.
         """
-        chunk, left, self.clipped[i] = self.chunks[i], [], 0
-        for rows, K, own in zip(chunk.members, Kbb, chunk.views(V)):
+        chunk = self.chunks[i]
+        left = []
+        self.clipped[i] = 0
+        for rows, K, own in zip(chunk.members, Kbb, chunk.views(V), strict=True):
             D, n_clipped = unexplained_blocks(K, own)
-            self.kff[rows], self.dff[rows] = np.einsum("gkk->gk", K), np.einsum("gkk->gk", D)
+            self.kff[rows] = np.einsum("gkk->gk", K)
+            self.dff[rows] = np.einsum("gkk->gk", D)
             left.append(D if self.known else block_roots(D))
             self.clipped[i] += n_clipped
         self.left[i] = left
@@ -408,8 +431,9 @@ class BlockSites(Shard):
         """
         if (c, i) not in self.outer:
             found = []
-            for rows, left in zip(self.chunks[i].members, self.left[i]):
-                kappa, gamma = self.kappa[rows[:, 0]], self.gamma[rows[:, 0]]
+            for rows, left in zip(self.chunks[i].members, self.left[i], strict=True):
+                kappa = self.kappa[rows[:, 0]]
+                gamma = self.gamma[rows[:, 0]]
                 if self.known:
                     found.append(
                         gaussian_block_sites(self.y[rows], left, self.noise[rows], kappa, gamma)
@@ -438,8 +462,13 @@ class BlockMarginals(BlockSites):
         """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of
         log Z.
         """
-        VT, blocks, shifts, terms = np.empty_like(V), self.chunks[i], [], 0.0
-        parts = zip(blocks.members, self.blocks_of(c, i), blocks.views(V), blocks.views(VT))
+        VT = np.empty_like(V)
+        blocks = self.chunks[i]
+        shifts = []
+        terms = 0.0
+        parts = zip(
+            blocks.members, self.blocks_of(c, i), blocks.views(V), blocks.views(VT), strict=True
+        )
         for rows, (T, shift, *_, each), own, out in parts:
             weight = self.weight[rows[:, 0]]
             np.matmul(own, (np.sqrt(weight) if self.known else weight)[:, None, None] * T, out=out)
@@ -459,18 +488,23 @@ class BlockMarginals(BlockSites):
         """Mean and variance (n,) of each fₙ under the tilted density of its block (Equation
         12.13 of the site).
         """
-        blocks, (precision, shift) = self.chunks[i], self.state.sites[:, c]
-        half, JT = solve_lower(posterior.B, V), np.empty_like(V)
-        mu, (mean, var) = posterior.b @ half, np.empty((2, V.shape[1]))
+        blocks = self.chunks[i]
+        (precision, shift) = self.state.sites[:, c]
+        half = solve_lower(posterior.B, V)
+        JT = np.empty_like(V)
+        mu = posterior.b @ half
+        (mean, var) = np.empty((2, V.shape[1]))
         parts = zip(
             blocks.members,
             self.blocks_of(c, i),
             blocks.columns,
             blocks.views(half),
             blocks.views(JT),
+            strict=True,
         )
         for rows, (_, _, E, _), columns, own, out in parts:
-            a, tau = self.power[rows], precision[rows]
+            a = self.power[rows]
+            tau = precision[rows]
             J = np.eye(rows.shape[1]) - a[:, :, None] * E * tau[:, None, :]
             np.matmul(own, J.transpose(0, 2, 1), out=out)
             mu_f = np.einsum("gij,gj->gi", J, mu[columns].reshape(rows.shape))
@@ -485,19 +519,24 @@ class BlockMarginals(BlockSites):
         of its own block included but not those of copies of it. The mean is NaN where the remaining
         density is not a distribution.
         """
-        precision, shift = np.atleast_2d(self.state.sites[0]), np.atleast_2d(self.state.sites[1])
-        mean, var = np.empty(shift.shape), np.empty(precision.shape)
+        precision = np.atleast_2d(self.state.sites[0])
+        shift = np.atleast_2d(self.state.sites[1])
+        mean = np.empty(shift.shape)
+        var = np.empty(precision.shape)
         for i, V, _ in self.visit(range(len(self.chunks))):
-            blocks, left = self.chunks[i], self.left[i]
+            blocks = self.chunks[i]
+            left = self.left[i]
             for c, posterior in enumerate(posteriors):
-                half, at = solve_lower(posterior.B, V), slice(c, None if self.known else c + 1)
-                mu, pairs = half.T @ posterior.b, self.outer_pairs(c, i)
-                parts = zip(blocks.members, blocks.columns, blocks.views(half), pairs, left)
+                half = solve_lower(posterior.B, V)
+                at = slice(c, None if self.known else c + 1)
+                mu = half.T @ posterior.b
+                pairs = self.outer_pairs(c, i)
+                parts = zip(
+                    blocks.members, blocks.columns, blocks.views(half), pairs, left, strict=True
+                )
                 for rows, columns, own, pair, D in parts:
-                    D, m = (
-                        D if self.known else D @ D.transpose(0, 2, 1),
-                        mu[columns].reshape(pair[1].shape),
-                    )
+                    D = D if self.known else D @ D.transpose(0, 2, 1)
+                    m = mu[columns].reshape(pair[1].shape)
                     inner = precision[c, rows], shift[at, rows]
                     mean[at, rows], var[c, rows] = with_inner_sites(
                         own, m, D, pair, inner, self.weight[rows[:, 0]]
@@ -527,18 +566,29 @@ class BlockShard(BlockMarginals):
         and for each of its rows ∂ log Z/∂ log σ², and d₁, (n,) or (K, n). Cost 5nM² + 6nMb flops,
         at power 0 less. Equation 12.15 of the site.
         """
-        (beta, cov), blocks, pairs = whitened, self.chunks[i], self.outer_pairs(c, i)
-        rows, VT, Ve = blocks.rows, np.empty_like(V), np.empty_like(V)
-        for (T, _), own, out in zip(pairs, blocks.views(V), blocks.views(VT)):
+        (beta, cov) = whitened
+        blocks = self.chunks[i]
+        pairs = self.outer_pairs(c, i)
+        rows = blocks.rows
+        VT = np.empty_like(V)
+        Ve = np.empty_like(V)
+        for (T, _), own, out in zip(pairs, blocks.views(V), blocks.views(VT), strict=True):
             np.matmul(own, T, out=out)
-        U, lifted = cov @ VT, self.kappa[rows].any()
-        Kbb_bar, slopes, shifts, mean, K = [], [], [], V.T @ beta, beta[0].size
+        U = cov @ VT
+        lifted = self.kappa[rows].any()
+        Kbb_bar = []
+        slopes = []
+        shifts = []
+        mean = V.T @ beta
+        K = beta[0].size
         views = blocks.views(V), blocks.views(VT), blocks.views(U), blocks.views(Ve)
-        parts = zip(blocks.members, blocks.columns, pairs, self.left[i], *views)
+        parts = zip(blocks.members, blocks.columns, pairs, self.left[i], *views, strict=True)
         for members, columns, (T, shift), D, own, own_VT, own_U, out in parts:
             d1 = shift - T @ mean[columns].reshape(*members.shape, K)
             first = members[:, 0], None, None
-            w, kappa, gamma = self.weight[first], self.kappa[first], self.gamma[first]
+            w = self.weight[first]
+            kappa = self.kappa[first]
+            gamma = self.gamma[first]
             squares = d1 @ d1.transpose(0, 2, 1)
             if through is None:  # otherwise the sum over all data points is added later
                 squares += K * (own_VT.transpose(0, 2, 1) @ own_U)
@@ -552,13 +602,14 @@ class BlockShard(BlockMarginals):
                 np.matmul(own, w * e, out=out)
             Kbb_bar.append(0.5 * w * (e - K * T))
             shifts.append(d1.reshape(-1, K))
-        weight, d1 = self.weight[rows], np.concatenate(shifts).T
+        weight = self.weight[rows]
+        d1 = np.concatenate(shifts).T
         VT -= U
         VT *= K * weight
         if lifted:
             add_symmetric_product(outer, Ve, V)
             VT -= Ve
-        for own_beta, own_d1 in zip(np.atleast_2d(beta.T), d1):
+        for own_beta, own_d1 in zip(np.atleast_2d(beta.T), d1, strict=True):
             dger(VT, own_beta, weight * own_d1)
         bars = solve_lower(self.Kuu, VT, transpose=True, out=VT), *Kbb_bar
         if not self.known:

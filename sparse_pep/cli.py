@@ -33,7 +33,8 @@ NUMERIC = (
     "negative_binomial",
 )
 LIKELIHOODS = ("gaussian", *CLASSIFIERS, *NUMERIC)
-MAX_ITER, TOL = 2000, 5e-4
+MAX_ITER = 2000
+TOL = 5e-4
 
 # %% ../nbs/internals/cli.ipynb #54535d2f
 class OneLineErrors(click.Group):

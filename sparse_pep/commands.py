@@ -169,9 +169,8 @@ def require_learnable(
             f"{called} has fewer than two different values in {len(y)} rows: there is "
             "nothing to learn."
         )
-    for name, value in zip(
-        names, () if X is None else np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
-    ):
+    sizes = [] if X is None else np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+    for name, value in zip(names, sizes, strict=False):
         if value > LARGEST:
             raise ValueError(
                 f"column {name!r} holds values too large to standardise (their squares "
@@ -321,10 +320,10 @@ def format_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) 
         list(columns),
         *([format(row[key], spec) for key, spec in columns.items()] for row in rows),
     ]
-    widths = [max(map(len, column)) for column in zip(*lines)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     sides = [">" if spec else "<" for spec in columns.values()]
     cells = (
-        [f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths)]
+        [f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True)]
         for line in lines
     )
     return "\n".join("  ".join(line).rstrip() for line in cells)
@@ -357,13 +356,13 @@ def demo(out: str, n_inducing: int, max_iter: int) -> None:
     """Train on a data set at three powers, print the scores, and write a model, the held-out
     rows and a picture.
     """
-    data, folder, rows = load_regression("diabetes"), Path(out), []
+    data = load_regression("diabetes")
+    folder = Path(out)
+    rows = []
     train, test = data.splits[0]
-    names, model, held_out = (
-        [*data.feature_names, "progression"],
-        folder / "model.npz",
-        folder / "held_out.csv",
-    )
+    names = [*data.feature_names, "progression"]
+    model = folder / "model.npz"
+    held_out = folder / "held_out.csv"
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(held_out, names, np.c_[data.X, data.y][test].tolist())
     for power in tqdm((0.0, 0.5, 1.0), desc="demo", unit="fit", disable=None):
@@ -398,12 +397,11 @@ def read_training(
     """The rows to train on, in memory or in files of `cache_dir`. The arguments are options of
     `fit`; a ValueError says which of them does not suit the file, and how labels are trained on.
     """
-    files, labels = table_files(data, in_pieces, decimal), likelihood in CLASSIFIERS
-    chosen, parts, options = (
-        None,
-        {"y": target, "weight": weight, "censored": censored},
-        {"weight": "--weight", "censored": "--censored"},
-    )
+    files = table_files(data, in_pieces, decimal)
+    labels = likelihood in CLASSIFIERS
+    chosen = None
+    parts = {"y": target, "weight": weight, "censored": censored}
+    options = {"weight": "--weight", "censored": "--censored"}
     if drop:
         names = list(names_in(files[0]))
         for name in drop:
@@ -443,7 +441,9 @@ def read_training(
             f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
         )
     for part in options.keys() & layout.parts & rows.columns.keys():
-        option, column, values = options[part], layout.parts[part], rows.columns[part]
+        option = options[part]
+        column = layout.parts[part]
+        values = rows.columns[part]
         negative = np.flatnonzero(values < 0.0)
         if len(negative):
             where = f"{values[negative[0]]:g} in data row {negative[0] + 1}"
@@ -458,11 +458,9 @@ def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_
     in nats, and the parameters of the likelihood are for the target divided by `target_scale`;
     `noise_std` is in the target's own units.
     """
-    gaussian, likelihood, scale = (
-        isinstance(model, SparsePEPRegressor),
-        model.likelihood_,
-        model.y_scale_,
-    )
+    gaussian = isinstance(model, SparsePEPRegressor)
+    likelihood = model.likelihood_
+    scale = model.y_scale_
     result = {
         "target": target,
         "n_rows": n_rows,
@@ -480,7 +478,8 @@ def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_
         },
         **more,
     }
-    units, end = f" ({target} divided by {scale:.4g})", "converged"
+    units = f" ({target} divided by {scale:.4g})"
+    end = "converged"
     if model.diagnostics_["interrupted"]:
         end = "interrupted; this is the best model so far"
     elif not model.converged_:
@@ -489,10 +488,8 @@ def print_fit(model: Any, n_rows: int, target: str, more: Mapping[str, Any], as_
         result["noise_std"] = scale * np.sqrt(model.noise_variance_)
         noise = f"noise standard deviation: {result['noise_std']:.4g} (units of {target})"
     else:
-        units, noise = (
-            units if scale != 1.0 else "",
-            f"likelihood {typed_name(type(likelihood).__name__)}",
-        )
+        units = units if scale != 1.0 else ""
+        noise = f"likelihood {typed_name(type(likelihood).__name__)}"
         parameters = {
             key: np.ravel(value) for key, value in vars(likelihood).items() if value is not None
         }
@@ -573,7 +570,8 @@ def fit(
     **training: object,
 ) -> int:
     """Train on a file, write the model and, if requested, a report, and return the exit status."""
-    likelihood, checkpoint = training["likelihood"], training["checkpoint"]
+    likelihood = training["likelihood"]
+    checkpoint = training["checkpoint"]
     check_files([data], {"--out": out, "--report": report, "--checkpoint": checkpoint})
     before = version_of(out)
     if censored is not None and likelihood != "weibull":
@@ -601,12 +599,10 @@ def fit(
             cache_dir,
             not quiet,
         )
-        y, weights, train, test = (
-            rows.columns["y"],
-            rows.columns["weight"],
-            slice(None),
-            np.arange(0),
-        )
+        y = rows.columns["y"]
+        weights = rows.columns["weight"]
+        train = slice(None)
+        test = np.arange(0)
         if test_fraction is not None:
             try:
                 train, test = map(
@@ -692,7 +688,10 @@ def predicted_rows(
             first, second = predictions(model, rows)
             ends = () if interval is None else model.predict_interval(rows, interval)
         yield from zip(
-            first.tolist(), *np.atleast_2d(second.T).tolist(), *(end.tolist() for end in ends)
+            first.tolist(),
+            *np.atleast_2d(second.T).tolist(),
+            *(end.tolist() for end in ends),
+            strict=True,
         )
 
 # %% ../nbs/internals/commands.ipynb #e52ee02d
@@ -730,7 +729,8 @@ def predict(
             )
     layout = table_layout(table_files(data, in_pieces, decimal), {}, list(columns))
     layout = replace(layout, encoded_by=fitted.columns_)
-    names, what = ["mean", "std"], "mean and standard deviation"
+    names = ["mean", "std"]
+    what = "mean and standard deviation"
     if isinstance(fitted, SparsePEPClassifier):
         names = ["label", *(f"p_{label}" for label in fitted.classes_.tolist())]
         what = "label and probabilities"
@@ -740,17 +740,14 @@ def predict(
                 "--interval is for numbers: this model predicts labels, whose "
                 "probabilities are written anyway."
             )
-        names, what = (
-            [*names, "lower", "upper"],
-            f"mean, standard deviation and {interval:g} interval",
-        )
-    found, beyond = Counter(), []
-    rows, result = (
-        predicted_rows(fitted, layout, found, beyond, interval),
-        {"target": extra["target"], "n_rows": 0, "file": out},
-    )
+        names = [*names, "lower", "upper"]
+        what = f"mean, standard deviation and {interval:g} interval"
+    found = Counter()
+    beyond = []
+    rows = predicted_rows(fitted, layout, found, beyond, interval)
+    result = {"target": extra["target"], "n_rows": 0, "file": out}
     if out is None:
-        result["rows"] = [dict(zip(names, row)) for row in rows]
+        result["rows"] = [dict(zip(names, row, strict=True)) for row in rows]
         result["n_rows"] = len(result["rows"])
     else:
         result["n_rows"] = write_csv(out, names, rows)
@@ -807,7 +804,8 @@ def chosen_data(
         sets = [(replace(one, splits=one.splits[:splits]), kind) for one, kind in sets]
     else:
         rows = read_training(data, target, likelihood or "gaussian", columns, drop, decimal)
-        name, y = "stdin" if data == "-" else Path(data).name.split(".")[0], rows.targets()
+        name = "stdin" if data == "-" else Path(data).name.split(".")[0]
+        y = rows.targets()
         own = Dataset(name, rows.columns["X"], y, rows.feature_names, random_splits(len(y), splits))
         sets = [(own, likelihood or "gaussian")]
     for one, kind in sets:
@@ -827,7 +825,7 @@ def average_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for row in rows:
         groups.setdefault((row["data"], row["power"], row["name"]), []).append(row)
     return [
-        dict(zip(("data", "power", "name"), key))
+        dict(zip(("data", "power", "name"), key, strict=True))
         | {"splits": len(group), "converged": sum(row["converged"] == "yes" for row in group)}
         | {
             score: float(np.mean([row[score] for row in group]))

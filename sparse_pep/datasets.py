@@ -102,7 +102,8 @@ def list_datasets(
     """
     if kind not in SHIPPED:
         raise ValueError(f"`kind` must be one of {', '.join(SHIPPED)}; got {kind!r}.")
-    folder, found = data_directory(data_dir), set(SHIPPED[kind])
+    folder = data_directory(data_dir)
+    found = set(SHIPPED[kind])
     if folder is not None:
         end = "_splits.json.gz"
         files = (path.name.removesuffix(end) for path in (folder / kind).glob(f"*{end}"))
@@ -118,11 +119,9 @@ def random_splits(
     """`count` pairs (train, test) of row numbers. The test rows of split k are the last part of
     `default_rng(seed + k).permutation(n)`: the fraction `test_fraction`, rounded, at least one row.
     """
-    n, count, seed = (
-        require_whole(n, "n", 0),
-        require_whole(count, "count"),
-        require_whole(seed, "seed", 0),
-    )
+    n = require_whole(n, "n", 0)
+    count = require_whole(count, "count")
+    seed = require_whole(seed, "seed", 0)
     if not is_number(test_fraction) or not 0.0 < test_fraction < 1.0:
         raise ValueError(
             f"`test_fraction` must be above 0 and below 1; got {shown(test_fraction)}."
@@ -144,7 +143,8 @@ def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray,
     """
     with table_files(path, many=False)[0].opened() as file:
         text = file.read()
-    rows, splits = np.arange(n), []
+    rows = np.arange(n)
+    splits = []
     try:
         content = json.loads(text)
         for part in content["splits"]:
@@ -197,10 +197,8 @@ def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> D
             tuple(map(str, bunch.feature_names)),
             random_splits(len(bunch.target)),
         )
-    folder, known = (
-        data_directory(data_dir),
-        {other: list_datasets(data_dir, other) for other in SHIPPED},
-    )
+    folder = data_directory(data_dir)
+    known = {other: list_datasets(data_dir, other) for other in SHIPPED}
     if name not in known[kind]:
         for other, names in known.items():
             if name in names:
@@ -215,8 +213,10 @@ def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> D
     if name == "banana":  # 400 training rows, followed by 4900 test rows
         train = read_table(folder / "toy" / BANANA[0], target="y", labels=True)
         test = read_table(folder / "toy" / BANANA[1], "y", train.feature_names, labels=True)
-        n, rows = len(train.y), np.arange(len(train.y) + len(test.y))
-        X, y = np.concatenate([train.X, test.X]), np.concatenate([train.y, test.y])
+        n = len(train.y)
+        rows = np.arange(len(train.y) + len(test.y))
+        X = np.concatenate([train.X, test.X])
+        y = np.concatenate([train.y, test.y])
         return Dataset(name, X, y, train.feature_names, ((rows[:n], rows[n:]),))
     table = read_table(
         folder / kind / f"{name}.csv.gz", target="y", labels=kind == "classification"
@@ -273,7 +273,8 @@ def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     >>> print(X.shape, y.shape)
     (50, 1) (50,)
     """
-    n, rng = require_whole(n, "n"), np.random.default_rng(require_whole(seed, "seed", 0))
+    n = require_whole(n, "n")
+    rng = np.random.default_rng(require_whole(seed, "seed", 0))
     x = rng.uniform(0.0, 5.0, n)
     x = np.where(x > 2.5, x + 1.0, x)
     y = np.sin(2.1 * x) + 0.5 * np.cos(4.7 * x) + 0.2 * rng.standard_normal(n)
@@ -291,7 +292,8 @@ def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     >>> print(X.shape, sorted(set(y.tolist())))
     (50, 2) [-1, 1]
     """
-    n, seed = require_whole(n, "n", 2), require_whole(seed, "seed", 0)
+    n = require_whole(n, "n", 2)
+    seed = require_whole(seed, "seed", 0)
     from sklearn.datasets import make_moons
 
     X, arc = make_moons(n, noise=0.25, random_state=seed)

@@ -49,12 +49,13 @@ def weights_on_u(
     functions (Equation 21.1 of the site), from the inducing variables û (M, F, S) of as many draws
     from the prior. Cost O(FSM²).
     """
-    Kuu, (M, _, S) = posteriors[0].Kuu, prior_u.shape
+    Kuu = posteriors[0].Kuu
+    (M, _, S) = prior_u.shape
     added = Kuu.jitter / (1.0 + Kuu.jitter) * np.sum(Kuu.lower**2, axis=1)
     noise = np.sqrt(added)[:, None, None] * rng.standard_normal(prior_u.shape)
     shifts = [q.b.reshape(M, -1, 1) for q in posteriors]
     drawn = [b + rng.standard_normal((M, b.shape[1], S)) for b in shifts]
-    v = [solve(q.B, part, transpose=True) for q, part in zip(posteriors, drawn)]
+    v = [solve(q.B, part, transpose=True) for q, part in zip(posteriors, drawn, strict=True)]
     return solve(Kuu, np.concatenate(v, axis=1) - solve(Kuu, prior_u + noise), transpose=True)
 
 # %% ../nbs/21_draws.ipynb #3d3551b8
@@ -74,9 +75,12 @@ def frequencies(
     (n, 3) of their densities at each of `SCALES`, up to a constant. Raises NotImplementedError
     for a kernel that is not a mixture of waves.
     """
-    kind, none = type(kernel), np.zeros((len(scale), n_dims))
+    kind = type(kernel)
+    none = np.zeros((len(scale), n_dims))
     if kind is Product:
-        parts = zip(*(frequencies(part, scale, n_dims, rng) for part in kernel.kernels))
+        parts = zip(
+            *(frequencies(part, scale, n_dims, rng) for part in kernel.kernels), strict=True
+        )
         return tuple(map(sum, parts))
     level = np.zeros((len(scale), len(SCALES)))
     if kind is Constant:
@@ -86,11 +90,13 @@ def frequencies(
             "draws as functions need a kernel that is a mixture of waves, which "
             f"{kind.__name__} is not; use `sample_f` for draws at given inputs."
         )
-    own, ell = kernel.columns(none, "lengthscale"), kernel.lengthscale
+    own = kernel.columns(none, "lengthscale")
+    ell = kernel.lengthscale
     if kind is Periodic:
         one, other = rng.poisson(0.5 / ell**2, (2, *own.shape))
         return kernel.spread(2 * np.pi / kernel.period * (one - other), none), level
-    z, D = scale[:, None] * rng.standard_normal(own.shape), own.shape[1]
+    z = scale[:, None] * rng.standard_normal(own.shape)
+    D = own.shape[1]
     if kind in FREEDOM:
         z *= np.sqrt(FREEDOM[kind] / rng.chisquare(FREEDOM[kind], (len(z), 1)))
     squares = np.sum(z**2, axis=1)[:, None] / SCALES**2
@@ -127,15 +133,18 @@ def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
     """The inducing variables (M, J), complex, of the waves exp(iξᵀx) with frequencies `xi` (J,
     D).
     """
-    q, omega = windows.width**2, windows.frequency
-    plain, turn = q @ (xi**2).T, (q * omega) @ xi.T
+    q = windows.width**2
+    omega = windows.frequency
+    plain = q @ (xi**2).T
+    turn = (q * omega) @ xi.T
     bent = plain + np.sum(q * omega**2, axis=1)[:, None]
     left, right = (np.exp(-0.5 * bent - sign * turn) for sign in (1.0, -1.0))
     phase = np.exp(1j * windows.phase[:, None])
     inside = 0.5 * (phase * left + phase.conj() * right) - windows.level[:, None] * np.exp(
         -0.5 * plain
     )
-    found, rows = inside * np.exp(1j * (windows.centre @ xi.T)), windows.sloped
+    found = inside * np.exp(1j * (windows.centre @ xi.T))
+    rows = windows.sloped
     found[rows] *= 1j * (windows.direction[rows] @ xi.T)
     return found
 
@@ -189,7 +198,9 @@ def prior_draws(
     """`n_draws` draws from the prior with mean 0, with `n_features` waves for each term of the
     kernel.
     """
-    xi, gamma, slopes = [], [], np.zeros((n_dims, n_draws))
+    xi = []
+    gamma = []
+    slopes = np.zeros((n_dims, n_draws))
     for term in expanded(kernel):
         others = [part for part in term.kernels if not isinstance(part, Constant)]
         if len(others) == 1 and isinstance(others[0], Linear):
@@ -227,13 +238,12 @@ class SampledFunctions:
         """The values of all draws at X (n, D): (n, S), or (n, C, S) for C latent functions or
         outputs, in the units of `predict_f`. Cost O(n(J + M)(D + CS)) for J waves.
         """
-        values, shift, scale = (
-            [],
-            np.asarray(self.y_mean)[..., None],
-            np.asarray(self.y_scale)[..., None],
-        )
+        values = []
+        shift = np.asarray(self.y_mean)[..., None]
+        scale = np.asarray(self.y_scale)[..., None]
         for part in self._parts(X):
-            Kuf, mean = self.model.features.Kuf(self.model.kernel, part), self.model.mean(part)
+            Kuf = self.model.features.Kuf(self.model.kernel, part)
+            mean = self.model.mean(part)
             f = (self.prior(part) + Kuf.T @ self.weights).reshape(len(part), *self.shape)
             values.append(
                 shift + scale * (f + mean.reshape(mean.shape + (1,) * (f.ndim - mean.ndim)))
@@ -254,7 +264,8 @@ class SampledFunctions:
 
     def _parts(self, X: ArrayLike) -> list[np.ndarray]:
         """X (n, D) in the model's units, in pieces of a few hundred rows, after a check."""
-        X, D = inputs_2d(X), len(self.x_mean)
+        X = inputs_2d(X)
+        D = len(self.x_mean)
         if not len(X) or X.shape[1] != D:
             raise ValueError(f"`X` must have shape (n, {D}) with at least one row; got {X.shape}.")
         require_finite(X, "X")
@@ -263,16 +274,15 @@ class SampledFunctions:
 
     def _slopes(self, X: np.ndarray) -> np.ndarray:
         """The derivatives at a few inputs."""
-        found, first = self.prior.gradient(X), 0
+        found = self.prior.gradient(X)
+        first = 0
         for part in parts_of(self.model.features):
             K, pull = cross_vjp(self.model.kernel, InducingPoints(X), part)
             for i, weights in enumerate(self.weights[first : first + len(part)].T):
                 found[:, i] += pull(np.tile(weights, (len(X), 1)))[1]["Z"]
             first += len(part)
-        found, slope = (
-            found.reshape(len(X), *self.shape, -1),
-            getattr(self.model.mean, "slope", 0.0),
-        )
+        found = found.reshape(len(X), *self.shape, -1)
+        slope = getattr(self.model.mean, "slope", 0.0)
         found += slope.T[:, None] if np.ndim(slope) == 2 else slope
         return np.asarray(self.y_scale)[..., None, None] * found / self.x_scale
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri  # noqa: F401
 
-from sparse_pep.kernels import (
+from sparse_pep.kernels import (  # noqa: F401
     Constant,
     Kernel,
     Linear,
@@ -29,8 +29,12 @@ from sparse_pep.kernels import (
     SquaredExponential,
     Sum,
     White,
-)  # noqa: F401
-from .numerics.distances import Pairs, moments_of_differences, quadratic_of_differences  # noqa: F401
+)
+from sparse_pep.numerics.distances import (  # noqa: F401
+    Pairs,
+    moments_of_differences,
+    quadratic_of_differences,
+)
 from .numerics.linalg import thin_product  # noqa: F401
 from .numerics.parameters import Parametric, added, numbered, with_numbered  # noqa: F401
 from .numerics.validation import as_floats, inputs_2d  # noqa: F401
@@ -206,7 +210,8 @@ class Windows:
 # %% ../nbs/04_interdomain.ipynb #da1ae71b
 def points(Z: np.ndarray) -> Windows:
     """Function values at Z (A, D): windows of width 0."""
-    none, flat = np.broadcast_to(0.0, Z.shape), np.broadcast_to(0.0, Z.shape[0])
+    none = np.broadcast_to(0.0, Z.shape)
+    flat = np.broadcast_to(0.0, Z.shape[0])
     return Windows(Z, none, none, none, none, flat, flat)
 
 # %% ../nbs/04_interdomain.ipynb #a4c3cdfe
@@ -240,7 +245,11 @@ class Side:
 
     def exponent(self) -> np.ndarray:
         """The exponent φ, (M, n), Equation 4.5 of the site."""
-        P, q, r, omega, eta = self.P, self.q, self.r, self.omega, self.eta
+        P = self.P
+        q = self.q
+        r = self.r
+        omega = self.omega
+        eta = self.eta
         bend = omega**2 * q + eta**2 * r + P * q * r * (omega + eta) ** 2
         turn = P * self.delta * (eta * r - omega * q)
         real = np.log1p(P * (q + r)) + (P * self.delta**2 + bend) / self.tau
@@ -263,10 +272,12 @@ def slope_factors(
     (M, n), or a number where nothing is differentiated.
     """
     (s, left), (t, right) = ((W.direction, np.where(W.sloped, 0.0, 1.0)) for W in (A, B))
-    left, same = left[:, None], 0.0
+    left = left[:, None]
+    same = 0.0
     for d in np.flatnonzero(s.any(axis=0) | t.any(axis=0)):
         pair = side(P, A, B, d, sign)
-        left, right = left + s[:, d, None] * pair.u, right - t[:, d] * pair.u
+        left = left + s[:, d, None] * pair.u
+        right = right - t[:, d] * pair.u
         same = same + np.outer(s[:, d], t[:, d]) * (P[d] / pair.tau)
     return left, right, same
 
@@ -275,7 +286,9 @@ def side_sums(s: Side, W: np.ndarray, U: np.ndarray, C: np.ndarray) -> list[np.n
     """Derivatives with respect to Δ, log s, ω, log s′ and ω′, each (M, n), and the sum of those
     with respect to log ℓ. W, U and C are the adjoints of φ, φ′ and R.
     """
-    p, u, PD = s.P / s.tau, s.u, s.P * s.delta
+    p = s.P / s.tau
+    u = s.u
+    PD = s.P * s.delta
     v = (s.i * (s.omega * (1 + s.P * s.r) + s.P * s.eta * s.r) - PD) / s.tau
     w = (-s.i * (s.P * s.omega * s.q + s.eta * (1 + s.P * s.q)) - PD) / s.tau
     turn = s.i * (s.eta * s.r - s.omega * s.q) - s.delta
@@ -323,8 +336,10 @@ def wave_vjp(
     K = sum(np.real(H * (left * right + same)) for H, left, right, same in beams)
 
     def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        lengthscale, a, b = np.zeros(len(P)), no_gradient(A), no_gradient(B)
-        for sign, beam in zip(signs, beams):
+        lengthscale = np.zeros(len(P))
+        a = no_gradient(A)
+        b = no_gradient(B)
+        for sign, beam in zip(signs, beams, strict=True):
             wave_pull(P, A, B, sign, beam, K_bar, lengthscale, a, b)
         return np.vdot(K_bar, K), lengthscale, a, b
 
@@ -349,12 +364,14 @@ def wave_pull(
     base = K_bar * H
     W = base * (left * right + same)
     for d in range(len(P)):
-        s, t = A.direction[:, d, None], B.direction[:, d]
+        s = A.direction[:, d, None]
+        t = B.direction[:, d]
         U = base * (right * s - left * t) if s.any() or t.any() else 0.0
         C = base * (s * t) if s.any() and t.any() else 0.0
         sums = side_sums(side(P, A, B, d, sign), W, U, C)
-        a_sums, b_sums = sums[:3], (-sums[0], sums[3], sign * sums[4])
-        for key, a_bar, b_bar in zip(a, a_sums, b_sums):
+        a_sums = sums[:3]
+        b_sums = (-sums[0], sums[3], sign * sums[4])
+        for key, a_bar, b_bar in zip(a, a_sums, b_sums, strict=True):
             a[key][:, d] += np.sum(a_bar, axis=1) if np.ndim(a_bar) else 0.0
             b[key][:, d] += np.sum(b_bar, axis=0) if np.ndim(b_bar) else 0.0
         lengthscale[d] += sums[5]
@@ -366,8 +383,10 @@ def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
     """The pairs of centres and data points, and whether their squared differences, in units of
     the lengthscales, can be expanded; if so, the origin is moved to the mean centre.
     """
-    origin, root = Z.mean(axis=0), np.sqrt(P)
-    z, x = Z - origin, X - origin
+    origin = Z.mean(axis=0)
+    root = np.sqrt(P)
+    z = Z - origin
+    x = X - origin
     expand = Pairs(z * root, x * root).expands
     return Pairs(z, x) if expand else Pairs(Z, X), expand
 
@@ -378,7 +397,9 @@ def data_waves(
     """variance · exp(Σ_d φ_d + i phase), (M, n), for pairs of windows and points; real if there
     are no waves. Equation 4.8 of the site.
     """
-    q, omega, none = A.width**2, A.frequency, np.zeros_like(A.centre)
+    q = A.width**2
+    omega = A.frequency
+    none = np.zeros_like(A.centre)
     tau = 1.0 + P * q
     size = np.log(variance) - 0.5 * np.sum(np.log1p(P * q) + omega**2 * q / tau, axis=1)
     H = quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand)
@@ -396,13 +417,17 @@ def data_vjp(
     2Mn(2D + 1) flops both ways, and as many again for the derivatives with respect to B.
     """
     pairs, expand = centred(P, A.centre, B.centre)
-    z, x, G = pairs.A, pairs.B, data_waves(variance, P, A, pairs, expand)
-    tau, turn = 1.0 + P * A.width**2, (-1j if A.waves else 0.0) * A.frequency * A.width**2
+    z = pairs.A
+    x = pairs.B
+    G = data_waves(variance, P, A, pairs, expand)
+    tau = 1.0 + P * A.width**2
+    turn = (-1j if A.waves else 0.0) * A.frequency * A.width**2
     p = P / tau
     K = np.ascontiguousarray(np.real(G)) if A.waves else G
 
     def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        b, W = no_gradient(B), K_bar * G
+        b = no_gradient(B)
+        W = K_bar * G
         if not B.data:
             columns = np.hstack([p * (z - turn), p, p / tau * z, p / tau])
             first, second, linear, square = np.hsplit(thin_product(W.T, columns), 4)
@@ -425,9 +450,12 @@ def data_sums(P: np.ndarray, A: Windows, W: tuple) -> tuple[np.ndarray, dict[str
     """Derivatives with respect to the log lengthscales (D,) and the windows' parameters, from
     the moments of the adjoint of φ.
     """
-    q, i = A.width**2, 1j if A.waves else 0.0
+    q = A.width**2
+    i = 1j if A.waves else 0.0
     tau = 1.0 + P * q
-    p, t, v = P / tau, -i * A.frequency * q, i * A.frequency / tau
+    p = P / tau
+    t = -i * A.frequency * q
+    v = i * A.frequency / tau
     lengthscale = p * q * W[0] + p / tau * (t * (t * W[0] - 2 * W[1]) + W[2])
     width = (v**2 - p) * W[0] + p * (p * W[2] - 2 * v * W[1])
     return np.real(lengthscale).sum(0), {
@@ -447,7 +475,8 @@ def sorted_windows(A: Windows) -> list[tuple[slice | np.ndarray, Windows, np.nda
         if A.plain
         else A.width.any(axis=1) | A.frequency.any(axis=1) | (A.phase != 0.0)
     )
-    sort, level = 2 * wide + A.sloped, np.flatnonzero(A.level)
+    sort = 2 * wide + A.sloped
+    level = np.flatnonzero(A.level)
     groups = [(np.flatnonzero(sort == k), A, None) for k in range(4)]
     if len(level):
         groups.append(
@@ -474,7 +503,7 @@ def assembled(parts: list[np.ndarray], groups: list[tuple], size: int, axis: int
     if len(parts) == 1:
         return parts[0]
     out = np.empty((size, parts[0].shape[1]) if axis == 0 else (len(parts[0]), size))
-    for part, (rows, _, factor) in zip(parts, groups):
+    for part, (rows, _, factor) in zip(parts, groups, strict=True):
         at = rows if axis == 0 else (slice(None), rows)
         out[at] = (
             part if factor is None else out[at] + (factor[:, None] if axis == 0 else factor) * part
@@ -528,20 +557,20 @@ def slopes_vjp(
     of `radial_series`. Cost: products of 2Mn(D + 1) flops for the kernel and for each set of
     derivatives, and twice as much for the pull-back.
     """
-    root, origin, of_A, of_B = (
-        np.sqrt(P),
-        A.centre.mean(axis=0),
-        bool(A.sloped.any()),
-        bool(B.sloped.any()),
-    )
-    z, x, s, t = (
-        (A.centre - origin) * root,
-        (B.centre - origin) * root,
-        A.direction * root,
-        B.direction * root,
-    )
+    root = np.sqrt(P)
+    origin = A.centre.mean(axis=0)
+    of_A = bool(A.sloped.any())
+    of_B = bool(B.sloped.any())
+    z = (A.centre - origin) * root
+    x = (B.centre - origin) * root
+    s = A.direction * root
+    t = B.direction * root
     pairs = Pairs(z, None if B is A else x)
-    series, order, left, right, both = radial_series(kernel, pairs), of_A + of_B, 1.0, 1.0, 0.0
+    series = radial_series(kernel, pairs)
+    order = of_A + of_B
+    left = 1.0
+    right = 1.0
+    both = 0.0
     F = series(order)
     if of_A:
         left = np.column_stack([np.sum(s * z, axis=1), s]) @ np.vstack([np.ones(len(x)), -x.T])
@@ -554,7 +583,11 @@ def slopes_vjp(
         K -= series(1) * both
 
     def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        a, b, U, W, turned = no_gradient(A), no_gradient(B), K_bar * F, K_bar * factor, 0.0
+        a = no_gradient(A)
+        b = no_gradient(B)
+        U = K_bar * F
+        W = K_bar * factor
+        turned = 0.0
         W *= series(order + 1)
         if order == 2:
             W -= K_bar * series(2) * both
@@ -569,13 +602,15 @@ def slopes_vjp(
             (of_B, U_B.T, b, a, t, x, z),
         ):
             if of:
-                rest, total = (
-                    thin_product(part.T, s_own) if part.flags.f_contiguous else (s_own.T @ part).T,
-                    part.sum(axis=1),
+                rest = (
+                    thin_product(part.T, s_own) if part.flags.f_contiguous else (s_own.T @ part).T
                 )
-                own["Z"], other["Z"] = own["Z"] + s_own * total[:, None], other["Z"] - rest
+                total = part.sum(axis=1)
+                own["Z"] = own["Z"] + s_own * total[:, None]
+                other["Z"] = other["Z"] - rest
                 turned += np.sum(x_other * rest, axis=0) - total @ (s_own * x_own)
-        a["Z"], b["Z"] = a["Z"] * root, b["Z"] * root
+        a["Z"] = a["Z"] * root
+        b["Z"] = b["Z"] * root
         # PΔ changes by −2PΔ with log ℓ, and Δ alone by −Δ: hence twice the sums with U
         return np.vdot(K_bar, K), 2.0 * turned - second, a, b
 
@@ -588,9 +623,11 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
     """
 
     def means(A: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-        area, own = A.width**2, ~A.sloped[:, None]
+        area = A.width**2
+        own = ~A.sloped[:, None]
         size = np.exp(-0.5 * np.sum(A.frequency**2 * area, axis=1))[:, None]
-        cosine, sine = size * np.cos(A.phase)[:, None], size * np.sin(A.phase)[:, None] * own
+        cosine = size * np.cos(A.phase)[:, None]
+        sine = size * np.sin(A.phase)[:, None] * own
         place = np.where(own, A.centre, A.direction)
         mean = cosine * place - sine * A.frequency * area
 
@@ -602,7 +639,8 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Call
 
         return mean, pull
 
-    (mean_A, pull_A), (mean_B, pull_B) = means(A), means(B)
+    (mean_A, pull_A) = means(A)
+    (mean_B, pull_B) = means(B)
     K, pull_K = kernel.vjp(mean_A, mean_B)
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -623,7 +661,8 @@ def values_vjp(
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         gradient, A_bar = pull_K(K_bar)
-        a, b = no_gradient(A), no_gradient(B)
+        a = no_gradient(A)
+        b = no_gradient(B)
         a["Z"] = A_bar
         if not (one_set or B.data):
             b["Z"] = kernel.vjp(B.centre, A.centre)[1](K_bar.T)[1]
@@ -664,7 +703,9 @@ def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, 
     """Covariances (M, n) of windows under a squared exponential, Matérn or constant kernel, and
     their pull-back.
     """
-    P, variance, swap = inverse_squares(kernel, A.centre), float(kernel.variance), False
+    P = inverse_squares(kernel, A.centre)
+    variance = float(kernel.variance)
+    swap = False
     if A.plain and B.plain:
         K, pull_K = slopes_vjp(kernel, P, A, B)
     elif B.plain and not B.sloped.any():
@@ -685,10 +726,10 @@ def sum_vjp(
     kernel: Sum, A: Windows, B: Windows, one_set: bool
 ) -> tuple[np.ndarray, Callable[..., Any]]:
     """Covariances (M, n) of windows under a sum of kernels, and their pull-back."""
-    matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels))
+    matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels), strict=True)
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        gradients, a, b = zip(*(p(K_bar) for p in pulls))
+        gradients, a, b = zip(*(p(K_bar) for p in pulls), strict=True)
         return numbered(gradients), added(a), added(b)
 
     return sum(matrices), pull
@@ -717,7 +758,8 @@ def as_points(A: Windows) -> tuple[Windows, np.ndarray, np.ndarray]:
         if wide.any()
         else np.zeros((1, len(wide)))
     )
-    step, many = A.width[:, None] * t, A.take(np.repeat(np.arange(len(A.centre)), len(t)))
+    step = A.width[:, None] * t
+    many = A.take(np.repeat(np.arange(len(A.centre)), len(t)))
     wave = np.exp(1j * (np.einsum("aqd,ad->aq", step, A.frequency) + A.phase[:, None])) / len(t)
     still = {name: 0.0 * getattr(many, name) for name in ("width", "frequency", "phase")}
     return replace(many, centre=many.centre + step.reshape(many.centre.shape), **still), step, wave
@@ -736,8 +778,10 @@ def points_vjp(
                 f"`width` of {W.kind} must be 0 in column {kernel.codes[0]}, which holds "
                 "codes that have no average."
             )
-    (a, step_A, wave_A), (b, step_B, wave_B) = as_points(A), as_points(B)
-    c, e = wave_A.real, wave_B.real
+    (a, step_A, wave_A) = as_points(A)
+    (b, step_B, wave_B) = as_points(B)
+    c = wave_A.real
+    e = wave_B.real
     G, pull_G = pair_vjp(kernel, a, a if one_set else b, one_set)
     G = G.reshape(*c.shape, *e.shape)
     half = np.einsum("mqnr,nr->mqn", G, e)
@@ -747,9 +791,10 @@ def points_vjp(
         gradient, *bars = pull_G(np.einsum("mqn,nr->mqnr", left, e).reshape(c.size, e.size))
         weights = np.einsum("mn,mqn->mq", K_bar, half), np.einsum("mqn,mqnr->nr", left, G)
         for W, step, wave, own, bar in zip(
-            (A, B), (step_A, step_B), (wave_A, wave_B), bars, weights
+            (A, B), (step_A, step_B), (wave_A, wave_B), bars, weights, strict=True
         ):
-            at, turn = own["Z"].reshape(step.shape), -np.einsum("aq,aqd->ad", bar * wave.imag, step)
+            at = own["Z"].reshape(step.shape)
+            turn = -np.einsum("aq,aqd->ad", bar * wave.imag, step)
             own |= {
                 "Z": at.sum(axis=1),
                 "log_width": np.sum(at * step, axis=1) + W.frequency * turn,
@@ -783,7 +828,8 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Ca
         return reduce(mul, (found[k][way[k]][0] for k in range(n) if k != left_out), 1.0)
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        gradients, sides = [], []
+        gradients = []
+        sides = []
         for k, part in enumerate(found):
             own = []
             for key, (_, pull_part) in part.items():
@@ -791,7 +837,7 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Ca
                 own.append(pull_part(sum(bars)))
             gradients.append(added([one for one, *_ in own]))
             sides += [pair for _, *pair in own]
-        return numbered(gradients), *map(added, zip(*sides))
+        return numbered(gradients), *map(added, zip(*sides, strict=True))
 
     return sum(map(times, ways)), pull
 
@@ -823,10 +869,8 @@ def pair_vjp(
             no_gradient(B),
         )
     if plain:
-        kind, table = (
-            B.kind if A.kind == "InducingPoints" else A.kind,
-            "the table on the page about inter-domain features",
-        )
+        kind = B.kind if A.kind == "InducingPoints" else A.kind
+        table = "the table on the page about inter-domain features"
         raise NotImplementedError(
             f"{kind} has no closed form with the kernel {type(kernel).__name__}; use "
             f"function values, or a kernel from {table}."
@@ -846,7 +890,8 @@ def windows_vjp(
     """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back,
     which takes K_bar (M, n) to dictionaries for the kernel, for A and for B.
     """
-    one_set, kernel = B is None, kernel.kernel if kernel.of_functionals else kernel
+    one_set = B is None
+    kernel = kernel.kernel if kernel.of_functionals else kernel
     B = A if one_set else B
     first = sorted_windows(A)
     second = first if one_set else sorted_windows(B)
@@ -858,15 +903,17 @@ def windows_vjp(
     K = assembled(strips, first, len(A.level), 0)
 
     def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        gradients, totals = [], (no_gradient(A), no_gradient(B))
+        gradients = []
+        totals = (no_gradient(A), no_gradient(B))
         for (i, one), (j, other) in product(enumerate(first), enumerate(second)):
-            bar, (part, pull_part) = K_bar[one[0]][:, other[0]], found[i][j]
+            bar = K_bar[one[0]][:, other[0]]
+            (part, pull_part) = found[i][j]
             bar = bar if one[2] is None else one[2][:, None] * bar
             bar = bar if other[2] is None else other[2] * bar
             gradient, *bars = pull_part(bar)
             gradients.append(gradient)
             for W, total, (rows, _, factor), own, axis in zip(
-                (A, B), totals, (one, other), bars, (1, 0)
+                (A, B), totals, (one, other), bars, (1, 0), strict=True
             ):
                 if not W.data:
                     own = (
@@ -1033,7 +1080,8 @@ class Wavelet(WindowFeatures):
     zero_mean: bool = False
 
     def __post_init__(self) -> None:
-        Z, phase = InducingPoints(self.Z).Z, as_floats(self.phase, "phase")
+        Z = InducingPoints(self.Z).Z
+        phase = as_floats(self.phase, "phase")
         if phase.shape not in ((), (len(Z),)) or not np.all(np.isfinite(phase)):
             raise ValueError(
                 f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}."
@@ -1084,7 +1132,8 @@ class Derivative(WindowFeatures):
     dims: np.ndarray
 
     def __post_init__(self):
-        Z, dims = InducingPoints(self.Z).Z, np.asarray(self.dims)
+        Z = InducingPoints(self.Z).Z
+        dims = np.asarray(self.dims)
         allowed = np.arange(-1, Z.shape[1])
         if dims.shape != (len(Z),) or not np.all(np.isin(dims, allowed)):
             raise ValueError(
@@ -1149,7 +1198,8 @@ def state_at_start(
         return np.array([f]), np.array([none])
     if p == 2:
         return np.array([f, df / lam]), np.array([none, -df / lam])
-    slope, bend = np.sqrt(3.0) * df / lam, 3 / np.sqrt(8.0) * ddf / lam**2
+    slope = np.sqrt(3.0) * df / lam
+    bend = 3 / np.sqrt(8.0) * ddf / lam**2
     # f″ given f has mean −γ²f/3 and variance 8γ⁴/9
     return np.array([f, slope, bend + f / np.sqrt(8.0)]), np.array([none, -slope, -2 * bend])
 
@@ -1163,14 +1213,17 @@ def waves_at(
     """
     inside = np.clip(x, a, b)
     phi = np.exp(1j * np.outer(omega, inside - a))
-    dx, dlam = 1j * omega[:, None] * phi, np.zeros_like(phi)
+    dx = 1j * omega[:, None] * phi
+    dlam = np.zeros_like(phi)
     out = np.flatnonzero(x != inside)
-    h, sign = np.abs(x - inside)[out], np.sign(x - inside)[out]
+    h = np.abs(x - inside)[out]
+    sign = np.sign(x - inside)[out]
     rate = lam + 1j * sign * omega[:, None]
     parts = [(h * rate) ** j / math.factorial(j) for j in range(p)]
     end = phi[:, out] * np.exp(-lam * h)
     dx[:, out] = sign * end * (rate * sum(parts[:-1]) - lam * sum(parts))
-    phi[:, out], dlam[:, out] = end * sum(parts), -end * lam * h * parts[-1]
+    phi[:, out] = end * sum(parts)
+    dlam[:, out] = -end * lam * h * parts[-1]
     return phi, dx, dlam
 
 # %% ../nbs/04b_fourier.ipynb #3809d7a2
@@ -1185,10 +1238,13 @@ class Waves(Features):
     frequencies: np.ndarray
 
     def __post_init__(self) -> None:
-        a, b = as_floats(self.a, "a"), as_floats(self.b, "b")
+        a = as_floats(self.a, "a")
+        b = as_floats(self.b, "b")
         if a.ndim or b.ndim or not (np.isfinite(a) and np.isfinite(b) and a < b):
             raise ValueError(f"`a` must be less than `b`, both finite; got a = {a}, b = {b}.")
-        a, b, omega = float(a), float(b), np.asarray(self.frequencies)
+        a = float(a)
+        b = float(b)
+        omega = np.asarray(self.frequencies)
         if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
             omega = 2 * np.pi / (b - a) * np.arange(omega)
         omega = as_floats(omega, "frequencies")
@@ -1241,7 +1297,8 @@ class Fourier(Waves):
         sines = self.frequencies[self.frequencies > 0]
         omega = np.concatenate([self.frequencies, sines])
         phase = np.concatenate([np.ones(len(self.frequencies)), np.full(len(sines), -1j)])
-        rate, size = lam + 1j * omega, FOURIER_NOISE[p] * kernel.variance
+        rate = lam + 1j * omega
+        size = FOURIER_NOISE[p] * kernel.variance
         g = rate**p * phase / np.sqrt(size * lam ** (2 * p - 1))
         dg = g * (p * lam / rate - (p - 0.5))
         R, dR = state_at_start(p, lam, omega, phase)
@@ -1303,7 +1360,8 @@ def cross_vjp(
     if isinstance(other, Fourier) and isinstance(one, InducingPoints):
         K, pull_back = cross_vjp(kernel, other, one)
         return K.T, lambda K_bar: tuple(pull_back(K_bar.T)[i] for i in (0, 2, 1))
-    A, B = windows_of(one), windows_of(other)
+    A = windows_of(one)
+    B = windows_of(other)
     if A is None or B is None:
         raise NotImplementedError(
             f"{type(one).__name__} and {type(other).__name__} features have no closed "
@@ -1349,7 +1407,7 @@ class Parts(Features):
     def rows(self) -> list[slice]:
         """The rows of each part among the M features."""
         ends = np.cumsum([0, *map(len, self.features)])
-        return [slice(*pair) for pair in zip(ends[:-1], ends[1:])]
+        return [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
 
 # %% ../nbs/04b_fourier.ipynb #4d67a1bb
 @dataclass(frozen=True, eq=False)
@@ -1376,20 +1434,24 @@ class Mixture(Parts):
 
     def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuu (M, M) and its pull-back, see `Features`."""
-        K, rows, pulls = np.empty((len(self), len(self))), self.rows(), {}
+        K = np.empty((len(self), len(self)))
+        rows = self.rows()
+        pulls = {}
         for i, one in enumerate(self.features):
             K[rows[i], rows[i]], pulls[i, i] = one.Kuu_vjp(kernel)
             for j in range(i):
                 block, pulls[i, j] = cross_vjp(kernel, one, self.features[j])
-                K[rows[i], rows[j]], K[rows[j], rows[i]] = block, block.T
+                K[rows[i], rows[j]] = block
+                K[rows[j], rows[i]] = block.T
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
-            gradients, own = [], [[] for _ in self.features]
+            gradients = []
+            own = [[] for _ in self.features]
             for (i, j), pull_block in pulls.items():
                 bar = K_bar[rows[i], rows[j]]
                 gradient, *bars = pull_block(bar if i == j else bar + K_bar[rows[j], rows[i]].T)
                 gradients.append(gradient)
-                for index, part in zip((i, j), bars):
+                for index, part in zip((i, j), bars, strict=False):
                     own[index].append(part)
             return added(gradients), numbered([added(parts) for parts in own])
 
@@ -1397,10 +1459,10 @@ class Mixture(Parts):
 
     def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """Kuf (M, N) and its pull-back, see `Features`."""
-        blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features))
+        blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features), strict=True)
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
-            parts = [p(K_bar[rows, :]) for p, rows in zip(pulls, self.rows())]
+            parts = [p(K_bar[rows, :]) for p, rows in zip(pulls, self.rows(), strict=True)]
             return added([g for g, _ in parts]), numbered([own for _, own in parts])
 
         return np.concatenate(blocks, axis=0), pull

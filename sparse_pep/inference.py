@@ -47,8 +47,9 @@ def state_at(
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.
     """
-    posteriors, value = [], sums.terms
-    for precision, shift, worst in zip(sums.precision, sums.shift, sums.lowest.value):
+    posteriors = []
+    value = sums.terms
+    for precision, shift, worst in zip(sums.precision, sums.shift, sums.lowest.value, strict=True):
         try:
             posteriors.append(posterior_from_sums(Kuu, precision, shift))
         except np.linalg.LinAlgError:
@@ -65,7 +66,9 @@ def state_at(
 MEMORY = 5  # earlier sweeps that the acceleration uses
 PATIENCE = 5  # sweeps without progress before the step is shortened
 SHORTEST = 0.01  # the smallest step size
-FINEST_AND_COARSEST, FLOOR = (1e-9, 1e-5), 0.1  # limits of the accuracy of the quadrature
+# limits of the accuracy of the quadrature
+FINEST_AND_COARSEST = (1e-9, 1e-5)
+FLOOR = 0.1
 
 # %% ../nbs/11_inference.ipynb #07be0ddd
 @dataclass
@@ -101,9 +104,12 @@ class Search:
             if self.last is not None:
                 self.shorten(0.7)
             return False
-        self.last, self.change, self.least = state, change, max(change, self.tol, self.relative)
+        self.last = state
+        self.change = change
+        self.least = max(change, self.tol, self.relative)
         self.trace.append(state.log_evidence)
-        first, value = self.trace[-2:][0], state.log_evidence
+        first = self.trace[-2:][0]
+        value = state.log_evidence
         steady = abs(value - first) <= self.tol * (1.0 + abs(first)) or change <= 1e-3 * self.tol
         sharp = self.relative == self.finest or state.projection.error.value <= self.finest
         self.converged = change <= self.tol and steady and sharp
@@ -123,22 +129,27 @@ class Search:
         """Multiply the step size by `factor`, down to `SHORTEST` at the least; the next
         `PATIENCE` steps are plain.
         """
-        self.size, self.plain = max(factor * self.size, SHORTEST), PATIENCE
+        self.size = max(factor * self.size, SHORTEST)
+        self.plain = PATIENCE
 
     def next_step(self) -> Step:
         """The step from the last good state: with the coefficients γ of Equation 11.4 of the
         site, or plain after it was shortened.
         """
-        projection, value = self.last.projection, self.last.log_evidence
+        projection = self.last.projection
+        value = self.last.log_evidence
         progress = self.change < 0.995 * self.best or not value <= self.highest + 1e-3 * abs(
             self.highest
         )
         self.stalled = 0 if progress or self.plain else self.stalled + 1
-        self.best, self.highest = min(self.best, self.change), max(self.highest, value)
+        self.best = min(self.best, self.change)
+        self.highest = max(self.highest, value)
         if self.stalled == PATIENCE:
-            self.stalled, self.best = 0, self.change
+            self.stalled = 0
+            self.best = self.change
             self.shorten(0.6)
-        gram, right = np.atleast_1d(projection.gram), np.atleast_1d(projection.with_last)
+        gram = np.atleast_1d(projection.gram)
+        right = np.atleast_1d(projection.with_last)
         if self.plain or not np.isfinite(gram.sum() + right.sum()):  # extreme sites overflow
             self.plain = max(0, self.plain - 1)
             return Step(size=self.size)
@@ -215,18 +226,18 @@ def fixed_point(
             raise np.linalg.LinAlgError(
                 "q(u) is not a distribution even without sites; check the parameters of the kernel."
             )
-    smallest, worst = state.projection.smallest.value, state.projection.error.value
+    smallest = state.projection.smallest.value
+    worst = state.projection.error.value
     last = search.trace[-10:] or [np.inf, -np.inf]
     usable = search.converged or bool(
         search.change <= 1.0 and max(last) - min(last) <= 0.01 * state.sums.weight
     )
     own: tuple[Any, ...] = (shards.state,)
     if shards.source is None:
-        data, (precision, shift) = shards.local[0], shards.local[0].state.sites
-        start, shift = (
-            None if data.known else data.state.sites,
-            shift if shift.ndim == 2 else shift[None],
-        )
+        data = shards.local[0]
+        (precision, shift) = shards.local[0].state.sites
+        start = None if data.known else data.state.sites
+        shift = shift if shift.ndim == 2 else shift[None]
         own = start, data.dff, precision[None] if data.known else precision, shift, data.own_sites
     return Fit(
         *state,
@@ -272,7 +283,8 @@ def infer(
     likelihoods than the Gaussian have a `tight` form at power 0 and without blocks only. The other
     arguments are those of `fixed_point`. LinAlgError if Kuu is not a covariance matrix.
     """
-    factor, noise = factorise(Kuu, jitter, "Kuu"), None
+    factor = factorise(Kuu, jitter, "Kuu")
+    noise = None
     if likelihood.sites_known:
         own = likelihood.noise_variance if noise_variance is None else noise_variance
         (noise,) = per_row(len(y), noise_variance=own)
@@ -312,7 +324,7 @@ def left_out(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         return shards.local[0].left_out(fit.posteriors)
     found, _ = shards.source.sweep(left_out_piece, shards.state, shards.make, fit.posteriors)
     parts = [found[k] for k in range(len(found))]
-    return tuple(np.concatenate(rows, axis=-1) for rows in zip(*parts))
+    return tuple(np.concatenate(rows, axis=-1) for rows in zip(*parts, strict=True))
 
 # %% ../nbs/13_energies.ipynb #797adcb0
 from typing import NamedTuple
@@ -338,12 +350,14 @@ def energy_gradient(fit: Fit) -> Gradient:
     flops for each latent function, 2NM² where all powers are 0, and NM² more where V was not kept.
     Equation 13.11 of the site: sites are stationary at the fixed point.
     """
-    Kuu, sums, projection = fit.posteriors[0].Kuu, fit.sums, fit.projection
+    Kuu = fit.posteriors[0].Kuu
+    sums = fit.sums
+    projection = fit.projection
     whitened = list(map(whitened_moments, fit.posteriors))
     short = sums.private.value == 0.0 and Kuu.inverse is not None and np.all(fit.scale == 1.0)
     found = Adjoints(*fit.shards.ask(adjoints, whitened, short, fit.scale))
     Kuu_bar = 0.0
-    for pair, precision, outer in zip(whitened, sums.precision, found.outer):
+    for pair, precision, outer in zip(whitened, sums.precision, found.outer, strict=True):
         Kuu_bar = Kuu_bar + Kuu_adjoint(Kuu, pair, precision, outer)
     likelihood_bar = found.likelihood_bar + projection.likelihood_bar
     if short and np.ndim(found.likelihood_bar):  # Gaussian noise: Σ wτa, which no chunk has

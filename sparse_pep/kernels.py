@@ -39,10 +39,8 @@ class ActiveColumns(Parametric):
         for name in self.trained:
             if name in self.signed:
                 continue
-            value, vector = (
-                as_floats(getattr(self, name), f"{name}` of `{kind}"),
-                name in self.vectors,
-            )
+            value = as_floats(getattr(self, name), f"{name}` of `{kind}")
+            vector = name in self.vectors
             fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
             if not fits or not (np.isfinite(value) & (value > 0)).all():
                 shape = "a number or a vector (D,)" if vector else "one number"
@@ -150,8 +148,11 @@ class Kernel(ActiveColumns):
         """The diagonal (N,) of k(X, X), here the variance, and its pull-back from kff_bar (N,)
         to the keys of `parameters()`.
         """
-        kff, parameters = np.zeros(len(X)) + self.variance, self.parameters()
-        zeros = dict(zip(parameters, map(np.subtract, parameters.values(), parameters.values())))
+        kff = np.zeros(len(X)) + self.variance
+        parameters = self.parameters()
+        zeros = dict(
+            zip(parameters, map(np.subtract, parameters.values(), parameters.values()), strict=True)
+        )
 
         def pull(kff_bar: np.ndarray) -> dict[str, np.ndarray]:
             return zeros | {"log_variance": kff_bar @ kff}
@@ -237,10 +238,8 @@ class Stationary(Kernel):
                 W = (W + W.T) / 2
             first, second, total = pairs.moments(W)
             X1_bar = (2.0 if X2 is None else 1.0) * first / self.lengthscale
-            by_variance, by_lengthscale = (
-                total if S is K else np.vdot(K_bar, K),
-                second if self.lengthscale.ndim else second.sum(),
-            )
+            by_variance = total if S is K else np.vdot(K_bar, K)
+            by_lengthscale = second if self.lengthscale.ndim else second.sum()
             gradient = {"log_variance": by_variance, "log_lengthscale": by_lengthscale}
             for derivatives in further:
                 gradient |= {name: np.vdot(K_bar, dK) for name, dK in derivatives().items()}
@@ -348,7 +347,8 @@ class RationalQuadratic(Stationary):
         """The matrix K (M, n), its −2 dk/dr² = K/(1 + r²/(2 shape)), and its derivative with
         respect to the logarithm of the shape.
         """
-        squares, shape = pairs.squares(), float(self.shape)
+        squares = pairs.squares()
+        shape = float(self.shape)
         ratio = squares / (2.0 * shape)
         level = np.log1p(ratio)
         K = float(self.variance) * np.exp(-shape * level)
@@ -363,7 +363,8 @@ def circle(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The points on circles (N, 2D) at the angles (N, D), cosines first, and their derivatives
     (N, 2D) with respect to the angles.
     """
-    cosine, sine = np.cos(angle), np.sin(angle)
+    cosine = np.cos(angle)
+    sine = np.sin(angle)
     return np.concatenate([cosine, sine], axis=1), np.concatenate([-sine, cosine], axis=1)
 
 # %% ../nbs/01_kernels.ipynb #d81d00b4
@@ -402,10 +403,12 @@ class Periodic(Kernel):
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on
         the circles.
         """
-        x1, each = self.columns(X1, "lengthscale"), self.lengthscale
+        x1 = self.columns(X1, "lengthscale")
+        each = self.lengthscale
         x2 = x1 if X2 is None else self.columns(X2, "lengthscale")
         rate = float(2 * np.pi / self.period)
-        (E1, dE1), (E2, dE2) = circle(rate * x1), circle(rate * x2)
+        (E1, dE1) = circle(rate * x1)
+        (E2, dE2) = circle(rate * x2)
         ell = np.tile(np.broadcast_to(each, x1.shape[1:]), 2)
         K, pull_circle = SquaredExponential(self.variance, ell).vjp(E1, E2)
 
@@ -455,7 +458,8 @@ class Linear(Kernel):
         self, X1: np.ndarray, X2: np.ndarray | None = None
     ) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) = X1 diag(variance) X2ᵀ and its pull-back."""
-        A, variance = self.columns(X1, "variance"), self.variance
+        A = self.columns(X1, "variance")
+        variance = self.variance
         B = A if X2 is None else self.columns(X2, "variance")
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
@@ -471,7 +475,8 @@ class Linear(Kernel):
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The diagonal Σ_d variance_d x_d² (N,), and its pull-back."""
-        X, variance = self.columns(X, "variance"), self.variance
+        X = self.columns(X, "variance")
+        variance = self.variance
         parts = variance * X**2
 
         def pull(kff_bar: np.ndarray) -> dict[str, Any]:
@@ -610,11 +615,11 @@ class Sum(Combination):
         """The sum of the matrices (M, n), and its pull-back, which hands the whole adjoint to each
         term.
         """
-        matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels))
+        matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            gradients, X1_bars = zip(*(p(K_bar) for p in pulls))
+            gradients, X1_bars = zip(*(p(K_bar) for p in pulls), strict=True)
             return numbered(gradients), sum(X1_bars)
 
         return sum(matrices), pull
@@ -625,7 +630,7 @@ class Sum(Combination):
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The sum of the diagonals (N,), and its pull-back."""
-        diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels))
+        diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
         return sum(diagonals), lambda kff_bar: numbered([p(kff_bar) for p in pulls])
 
 # %% ../nbs/01_kernels.ipynb #e38a40b4
@@ -654,12 +659,14 @@ class Product(Combination):
         """The product of the entries of the matrices (M, n), and its pull-back, which hands each
         factor the adjoint times all other factors. Equation 1.9 of the site.
         """
-        matrices, pulls = map(list, zip(*(kernel.vjp(X1, X2) for kernel in self.kernels)))
+        matrices, pulls = map(
+            list, zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
+        )
 
         def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
             """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
             gradients, X1_bars = zip(
-                *(p(K_bar * _others(matrices, i)) for i, p in enumerate(pulls))
+                *(p(K_bar * _others(matrices, i)) for i, p in enumerate(pulls)), strict=True
             )
             return numbered(gradients), sum(X1_bars)
 
@@ -671,7 +678,9 @@ class Product(Combination):
 
     def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
         """The product of the diagonals (N,), and its pull-back."""
-        diagonals, pulls = map(list, zip(*(kernel.diag_vjp(X) for kernel in self.kernels)))
+        diagonals, pulls = map(
+            list, zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
+        )
         return reduce(mul, diagonals), lambda kff_bar: numbered(
             [p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)]
         )
@@ -760,7 +769,8 @@ class Categorical(Coded):
         self, X1: np.ndarray, X2: np.ndarray | None = None
     ) -> tuple[np.ndarray, Callable[..., Any]]:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
-        x1, x2 = self.code(X1), self.code(X1 if X2 is None else X2)
+        x1 = self.code(X1)
+        x2 = self.code(X1 if X2 is None else X2)
         same = x1 == x2.T
         K = np.where(same, self.variance, self.variance * self.correlation)
 
@@ -799,7 +809,8 @@ class CodeMatrix(Coded):
         """The matrix K (M, n) = H Ω H′ᵀ, Equation 1b.1 of the site, and its pull-back; the
         derivative with respect to X1 is zero.
         """
-        H1, H2 = self.indicators(X1), self.indicators(X1 if X2 is None else X2)
+        H1 = self.indicators(X1)
+        H2 = self.indicators(X1 if X2 is None else X2)
         return (H1 @ self.covariance) @ H2.T, lambda K_bar: (
             self.pull_back(H1.T @ (K_bar @ H2)),
             np.zeros_like(X1),
@@ -932,7 +943,8 @@ def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
      [0.5 1.  7. ]
      [1.5 1.  8. ]]
     """
-    X, Y = inputs_2d(X), as_floats(Y, "Y")
+    X = inputs_2d(X)
+    Y = as_floats(Y, "Y")
     if Y.ndim != 2 or len(Y) != len(X):
         raise ValueError(
             f"`Y` must have a row for each of the {len(X)} rows of `X` and a column for "

@@ -111,7 +111,8 @@ class Density(Parametric):
         """∂ log p/∂θ for each of `parameters()`, by central differences unless a subclass has
         the formula.
         """
-        values, step = self.parameters(), 1e-5
+        values = self.parameters()
+        step = 1e-5
 
         def moved(name: str, by: float) -> np.ndarray:
             return self.with_parameters(values | {name: values[name] + by}).log_density(y, f)[0]
@@ -197,7 +198,9 @@ class Projection(Density):
         out = Tilted(*np.empty((4, len(y))), np.empty((len(self.parameters()), len(y))))
         for rows in (closed, ~closed):
             for to, value in zip(
-                out, self.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)
+                out,
+                self.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy),
+                strict=True,
             ):
                 to[..., rows] = value
         return out
@@ -308,7 +311,8 @@ class Likelihood(Predictive):
         """
         if not self.noise_field:
             return self
-        largest, noise = self.latent_variance(y, weight), getattr(self, self.noise_field)
+        largest = self.latent_variance(y, weight)
+        noise = getattr(self, self.noise_field)
         return replace(self, **{self.noise_field: np.clip(noise, 1e-3 * largest, largest)})
 
 # %% ../nbs/08_likelihoods.ipynb #f04d8e03
@@ -329,7 +333,8 @@ class Gaussian(Likelihood):
     noise_variance: float = 1.0
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        residual, noise = y - f, self.noise_variance
+        residual = y - f
+        noise = self.noise_variance
         ell = -0.5 * (np.log(2 * np.pi * noise) + residual**2 / noise)
         return ell, residual / noise, np.full_like(ell, -1.0 / noise)
 
@@ -393,7 +398,7 @@ class Binary(Likelihood):
         hard = ~(found.error <= accuracy.relative)
         if hard.any():
             own = super().quadrature(y[hard], mean[hard], var[hard], power[hard], accuracy)
-            for to, value in zip(found[:4], own):
+            for to, value in zip(found[:4], own[:4], strict=True):
                 to[hard] = value
         return found
 
@@ -431,7 +436,8 @@ class Probit(Binary):
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
         x = y * f
-        r, gauss = erfcx(np.abs(x) * np.sqrt(0.5)), np.exp(-0.5 * x**2)
+        r = erfcx(np.abs(x) * np.sqrt(0.5))
+        gauss = np.exp(-0.5 * x**2)
         tail = 0.5 * r * gauss  # Φ(−|x|)
         left = x < 0.0
         ell = np.where(left, np.log(0.5 * r) - 0.5 * x**2, np.log1p(-tail))
@@ -483,8 +489,11 @@ class NoisyProbit(Binary):
             raise ValueError(f"`flip` must lie between 0 and 0.5; got {shown(self.flip)}.")
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        x, kept = y * f, 1.0 - 2.0 * self.flip
-        p, wrong = self.flip + kept * ndtr(x), self.flip + kept * ndtr(-x)  # wrong is 1 − p
+        x = y * f
+        kept = 1.0 - 2.0 * self.flip
+        # wrong is 1 − p
+        p = self.flip + kept * ndtr(x)
+        wrong = self.flip + kept * ndtr(-x)
         ell = np.where(x < 0.0, np.log(p), np.log1p(-wrong))
         slope = kept * np.exp(-0.5 * x**2) / (np.sqrt(2 * np.pi) * p)
         return ell, y * slope, -slope * (slope + x)
@@ -517,7 +526,8 @@ def mean_rates(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarra
 class Counts(Likelihood):
     """Base class of likelihoods for counts y = 0, 1, 2, … with mean exp(f)."""
 
-    whole, support = True, (-1.0, np.inf)
+    whole = True
+    support = (-1.0, np.inf)
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         return whole_numbers(y, np.inf), "counts (0, 1, 2, ...)"
@@ -578,14 +588,17 @@ class NegativeBinomial(Counts):
         return float(np.log(self.dispersion))
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        r, t = self.dispersion, f - np.log(self.dispersion)
+        r = self.dispersion
+        t = f - np.log(self.dispersion)
         constant = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
-        soft, share = np.logaddexp(0.0, t), expit(t)
+        soft = np.logaddexp(0.0, t)
+        share = expit(t)
         ell = y * np.minimum(t, 0.0) - r * soft - y * np.log1p(np.exp(-np.abs(t))) + constant
         return ell, y - (y + r) * share, -(y + r) * share * expit(-t)
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
-        r, t = self.dispersion, f - np.log(self.dispersion)
+        r = self.dispersion
+        t = f - np.log(self.dispersion)
         return [r * (digamma(y + r) - digamma(r) - np.logaddexp(0.0, t)) - y + (y + r) * expit(t)]
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -607,7 +620,8 @@ def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
     """The variance of the normal distribution whose quartiles are as far apart as those of y
     (N,) with weights (N,).
     """
-    order, copies = np.argsort(y), np.ones(len(y)) if weight is None else weight
+    order = np.argsort(y)
+    copies = np.ones(len(y)) if weight is None else weight
     after = np.cumsum(copies[order])
     before = after - copies[order]
     places = np.column_stack([before, np.maximum(after - 1.0, before)]).ravel()
@@ -645,7 +659,9 @@ class StudentT(Likelihood):
         return replace(self, scale=np.sqrt(np.clip(self.scale**2, 1e-3 * largest, largest)))
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        residual, spread, half = y - f, self.df * self.scale**2, 0.5 * (self.df + 1.0)
+        residual = y - f
+        spread = self.df * self.scale**2
+        half = 0.5 * (self.df + 1.0)
         constant = gammaln(half) - gammaln(0.5 * self.df) - 0.5 * np.log(np.pi * spread)
         total = spread + residual**2
         slope = 2.0 * half * residual / total
@@ -714,13 +730,15 @@ class Gamma(Positive):
         return np.log(power * self.shape * y / 20.0)  # where p^α vanishes
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        k, log_ratio = self.shape, np.log(y) - f
+        k = self.shape
+        log_ratio = np.log(y) - f
         share = k * rate_of(log_ratio)
         constant = k * np.log(k) - gammaln(k) - np.log(y)
         return constant + k * log_ratio - share, share - k, -share
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
-        k, log_ratio = self.shape, np.log(y) - f
+        k = self.shape
+        log_ratio = np.log(y) - f
         return [k * (np.log(k) + 1.0 + log_ratio - rate_of(log_ratio) - digamma(k))]
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -757,7 +775,9 @@ class Weibull(Positive):
         return np.log(np.abs(y)) + np.log(power / 20.0) / self.shape  # where p^α vanishes
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        k, log_y, ended = self.shape, np.log(np.abs(y)), y > 0.0
+        k = self.shape
+        log_y = np.log(np.abs(y))
+        ended = y > 0.0
         risk = rate_of(k * (log_y - f))
         ell = np.where(ended, np.log(k) - log_y + k * (log_y - f), 0.0) - risk
         return ell, k * (risk - ended), -(k**2) * risk
@@ -841,11 +861,12 @@ class Tobit(CutOffGaussian):
         return Gaussian(self.noise_variance).closed_form(y, mean, var, power)
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        side, std = self.side(y), np.sqrt(self.noise_variance)
+        side = self.side(y)
+        std = np.sqrt(self.noise_variance)
         cut = Probit().log_density(np.ones(()), side * (f - y) / std)
         cut = cut[0], side * cut[1] / std, cut[2] / self.noise_variance
         between = Gaussian(self.noise_variance).log_density(y, f)
-        return tuple(np.where(side == 0.0, *pair) for pair in zip(between, cut))
+        return tuple(np.where(side == 0.0, *pair) for pair in zip(between, cut, strict=True))
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         side = self.side(y)
@@ -892,7 +913,8 @@ class Binomial(Likelihood):
         return 0.0
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        n, e = self.trials, np.exp(-np.abs(f))
+        n = self.trials
+        e = np.exp(-np.abs(f))
         ways = gammaln(n + 1.0) - gammaln(y + 1.0) - gammaln(n - y + 1.0)
         fails = np.where(f > 0.0, n - y, -y)  # the same sum in the form without cancellation
         slope = y * expit(-f) - (n - y) * expit(f)
@@ -901,10 +923,13 @@ class Binomial(Likelihood):
     @staticmethod
     def moments(mean: np.ndarray, var: np.ndarray) -> list[np.ndarray]:
         """E[χ] and E[χ²], each (S,), for f ~ N(mean, var)."""
-        return [gaussian_average(lambda _, f: expit(f) ** k, mean, var, 1.0) for k in (1, 2)]
+        first = gaussian_average(lambda _, f: expit(f), mean, var, 1.0)
+        second = gaussian_average(lambda _, f: expit(f) ** 2, mean, var, 1.0)
+        return [first, second]
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        n, (first, second) = self.trials, self.moments(mean, var)
+        n = self.trials
+        (first, second) = self.moments(mean, var)
         return n * first, n * (first - second) + n**2 * np.maximum(second - first**2, 0.0)
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -934,10 +959,14 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
     `low`. `width` is high − low, without rounding.
     """
     mirror = low + high > 0.0
-    x0, x1 = np.where(mirror, -high, low), np.where(mirror, -low, high)
-    epsilon, left = 0.5 * width * (x0 + x1), x1 < 0.0
-    ratio, half_square = np.exp(epsilon), 0.5 * x1**2
-    factor, right_end = np.exp(-half_square), 0.5 * erfcx(np.abs(x1) * np.sqrt(0.5))
+    x0 = np.where(mirror, -high, low)
+    x1 = np.where(mirror, -low, high)
+    epsilon = 0.5 * width * (x0 + x1)
+    left = x1 < 0.0
+    ratio = np.exp(epsilon)
+    half_square = 0.5 * x1**2
+    factor = np.exp(-half_square)
+    right_end = 0.5 * erfcx(np.abs(x1) * np.sqrt(0.5))
     left_end = 0.5 * ratio * erfcx(-x0 * np.sqrt(0.5))
     outside = -factor * (right_end + left_end)
     p = np.where(left, right_end - left_end, 1.0 + outside)  # on the left without the factor
@@ -1009,7 +1038,10 @@ class CutPoints(Likelihood):
         ends = (
             (y + 1 >= i) * at_high + (y >= i) * at_low for i in range(2, len(self.cut_points) + 1)
         )
-        return [-slope, *(distance * end for distance, end in zip(np.diff(self.cut_points), ends))]
+        return [
+            -slope,
+            *(distance * end for distance, end in zip(np.diff(self.cut_points), ends, strict=True)),
+        ]
 
 # %% ../nbs/08c_bounded.ipynb #2d2d0fe0
 @dataclass(frozen=True)
@@ -1022,15 +1054,18 @@ class Ordinal(CutPoints):
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         # the middle of the ends that are finite
-        points, k = np.array(self.cut_points), y.astype(int)
+        points = np.array(self.cut_points)
+        k = y.astype(int)
         return 0.5 * (points[np.maximum(k - 1, 0)] + points[np.minimum(k, len(points) - 1)])
 
     def parts(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> tuple[Any, ...]:
         """ℓ, ℓ′ and ℓ″ in f, and the derivatives of ℓ by the lower and the upper end, for noise
         with standard deviation `std`.
         """
-        ends, k = np.array([-BEYOND, *self.cut_points, BEYOND]), y.astype(int)
-        low, high = ends[k], ends[k + 1]
+        ends = np.array([-BEYOND, *self.cut_points, BEYOND])
+        k = y.astype(int)
+        low = ends[k]
+        high = ends[k + 1]
         ell, slope, curvature, *at_ends = log_normal_interval(
             (low - f) / std, (high - f) / std, (high - low) / std
         )
@@ -1062,7 +1097,8 @@ class Ordinal(CutPoints):
         )
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        proba, classes = self.predict_proba(mean, var), np.arange(len(self.cut_points) + 1)
+        proba = self.predict_proba(mean, var)
+        classes = np.arange(len(self.cut_points) + 1)
         first = proba @ classes
         return first, np.sum(proba * (classes - first[:, None]) ** 2, axis=1)
 
@@ -1103,21 +1139,22 @@ class Beta(Likelihood):
         return self.concentration * expit(f), self.concentration * expit(-f)
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        k, (a, b) = self.concentration, self.exponents(f)
+        k = self.concentration
+        (a, b) = self.exponents(f)
         poles = 2.0 * np.log(k) + log_expit(f) + log_expit(-f)  # log a + log b
         ell = gammaln(k) - gammaln(1.0 + a) - gammaln(1.0 + b) + poles
         ell = ell + (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
-        t, rate = logit(y) - digamma(1.0 + a) + digamma(1.0 + b), a * b / k
+        t = logit(y) - digamma(1.0 + a) + digamma(1.0 + b)
+        rate = a * b / k
         tilt = (b - a) / k  # 1 − 2χ
         bend = polygamma(1, 1.0 + a) + polygamma(1, 1.0 + b)
         return ell, rate * t + tilt, rate * tilt * t - rate**2 * bend - 2.0 * rate / k
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
-        k, (a, b) = self.concentration, self.exponents(f)
-        through_a, through_b = (
-            a * (np.log(y) - digamma(1.0 + a)),
-            b * (np.log1p(-y) - digamma(1.0 + b)),
-        )
+        k = self.concentration
+        (a, b) = self.exponents(f)
+        through_a = a * (np.log(y) - digamma(1.0 + a))
+        through_b = b * (np.log1p(-y) - digamma(1.0 + b))
         return [1.0 + k * digamma(1.0 + k) + through_a + through_b]
 
     def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -1213,7 +1250,9 @@ class HeteroscedasticGaussian(Likelihood):
         independent cavities (2, N) of f, g.
         """
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
-        (m, m_g), (s, s_g), gain = mean, var, self.gain
+        (m, m_g) = mean
+        (s, s_g) = var
+        gain = self.gain
         everything = lambda rows, g: self.at_g(
             *(part[rows][:, None] for part in (y, m, s, power)), g
         )
@@ -1287,10 +1326,8 @@ class GroupedGaussian(Gaussian):
                 f"`column` {self.column} of the codes is not there: X has {X.shape[1]} columns."
             )
         code = X[:, self.column]
-        last, known = (
-            len(self.noise_variance) - 1,
-            np.isin(code, np.arange(len(self.noise_variance))),
-        )
+        last = len(self.noise_variance) - 1
+        known = np.isin(code, np.arange(len(self.noise_variance)))
         if not np.all(known):
             raise ValueError(
                 f"column {self.column} must hold the codes 0, …, {last} of the noise "
@@ -1350,7 +1387,7 @@ class Mixed(Likelihood):
         rows = [np.flatnonzero(self.groups == k) for k in range(len(self.parts))]
         parts = [
             part.predict_log_density(y[own], mean[own], var[own])
-            for part, own in zip(self.parts, rows)
+            for part, own in zip(self.parts, rows, strict=True)
             if len(own)
         ]
         return np.concatenate(parts)[np.argsort(np.concatenate(rows))]
@@ -1363,18 +1400,19 @@ class Mixed(Likelihood):
         power: ArrayLike,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
-        power, ends = (
-            np.broadcast_to(power, y.shape),
-            np.cumsum([0] + [len(to_vector(part.parameters())) for part in self.parts]),
-        )
+        power = np.broadcast_to(power, y.shape)
+        ends = np.cumsum([0] + [len(to_vector(part.parameters())) for part in self.parts])
         out = Tilted(*np.empty((4, len(y))), np.zeros((ends[-1], len(y))))
         for k in np.unique(self.groups):
-            part, rows, share = self.parts[k], np.flatnonzero(self.groups == k), 1.0
+            part = self.parts[k]
+            rows = np.flatnonzero(self.groups == k)
+            share = 1.0
             if isinstance(part, Gaussian):
                 noise = part.noise_variance + self.known_variance[rows]
-                share, part = part.noise_variance / noise, GaussianByRow(noise)
+                share = part.noise_variance / noise
+                part = GaussianByRow(noise)
             found = part.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)
-            for to, value in zip(out[:4], found):
+            for to, value in zip(out[:4], found[:4], strict=True):
                 to[rows] = value
             out.averages[ends[k] : ends[k + 1], rows] = (share * found.averages)[
                 : ends[k + 1] - ends[k]

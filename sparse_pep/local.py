@@ -41,7 +41,8 @@ def site_on_u(
     O(Gb³). Where each data point has a site of its own, D is its diagonal (G, b), and the cost
     O(Gb²).
     """
-    own, one = precision[:, :, None], np.eye(D.shape[1])
+    own = precision[:, :, None]
+    one = np.eye(D.shape[1])
     if D.ndim == 2:
         left = 1.0 + power * precision * D
         return (precision / left)[:, :, None] * one, shift / left[:, :, None]
@@ -68,14 +69,23 @@ def exchange(
     f_b, τ̃ (G, b) and ν̃. With `signed`, some site of the model has a negative precision. Cost
     O(Gb²(b + t)).
     """
-    (T, nu), (tau, nu_f), (A, A_tt), (D, D_tt) = site, on_f, A, D
-    b, t, one = A.shape[2], A_tt.shape[1], np.eye(A.shape[2])
-    tau, A_bt, D_bt = tau[:, :, None], A[:, b:].swapaxes(1, 2), D[:, b:].swapaxes(1, 2)
+    (T, nu) = site
+    (tau, nu_f) = on_f
+    (A, A_tt) = A
+    (D, D_tt) = D
+    b = A.shape[2]
+    t = A_tt.shape[1]
+    one = np.eye(A.shape[2])
+    tau = tau[:, :, None]
+    A_bt = A[:, b:].swapaxes(1, 2)
+    D_bt = D[:, b:].swapaxes(1, 2)
     E = one + tau * D[:, :b]
     F = tau * one - E @ T
     found = solve_each(E, np.concatenate([tau * D_bt, nu_f], axis=2))
-    g, rho = found[:, :, :t], found[:, :, t:]
-    a, system = A_bt - A[:, :b] @ g, E + F @ A[:, :b]
+    g = found[:, :, :t]
+    rho = found[:, :, t:]
+    a = A_bt - A[:, :b] @ g
+    system = E + F @ A[:, :b]
     right = np.concatenate([F @ a, nu_f - E @ nu - F @ mean[:, :b]], axis=2)
     found = solve_each(system, right)
     var = D_tt + A_tt - np.sum(D_bt * g + g * (A_bt + a) + a * found[:, :, :t], axis=1)
@@ -93,7 +103,8 @@ def apart(D: Pair, share: np.ndarray) -> Pair:
     """D, as `exchange` expects it, with the block's part multiplied by `share` (G, b, b), and
     without the covariances between the block and the test points.
     """
-    b, found = share.shape[1], np.zeros_like(D[0])
+    b = share.shape[1]
+    found = np.zeros_like(D[0])
     found[:, :b] = share * D[0][:, :b]
     return found, D[1]
 
@@ -163,7 +174,9 @@ class LocalRows(FittedRows):
         them (G, t). `labels` (S,) are the blocks of the test points if they are given.
         """
         if self.blocks is None:
-            k, S, room = min(self.n_neighbours, len(self.X)), len(X), max(1, ROOM // n_inducing)
+            k = min(self.n_neighbours, len(self.X))
+            S = len(X)
+            room = max(1, ROOM // n_inducing)
             step = room if len(self.X) <= room else max(1, room // k)
             for first in range(0, S, step):
                 tests = np.arange(first, min(first + step, S))
@@ -171,7 +184,8 @@ class LocalRows(FittedRows):
             return
         labels = self.nearest(X, 1)[:, 0] if labels is None else labels
         for b in np.unique(labels):
-            tests, rows = np.flatnonzero(labels == b), self.members[b]
+            tests = np.flatnonzero(labels == b)
+            rows = self.members[b]
             for part in np.array_split(
                 tests, -(-len(tests) // np.clip(len(rows), *FEWEST_AND_MOST))
             ):
@@ -204,7 +218,8 @@ def stacks(
     A and the mean of each posterior, as `exchange` expects them, at the rows `members` (G, b) and
     the test points `tests` (G, t) of X.
     """
-    b, wanted = members.shape[1], np.zeros(len(rows.X), dtype=bool)
+    b = members.shape[1]
+    wanted = np.zeros(len(rows.X), dtype=bool)
     wanted[members] = True
     used = np.flatnonzero(wanted)
     last = len(used) + np.arange(tests.size).reshape(tests.shape)
@@ -216,11 +231,11 @@ def stacks(
         for part in share:
             V = solve_lower(posteriors[0].Kuu, model.features.Kuf(model.kernel, inputs[part]))
             VT[part] = V.T
-            for half, q in zip(own, posteriors):
+            for half, q in zip(own, posteriors, strict=True):
                 half[part] = solve_lower(q.B, V).T
 
     map_chunks(work, chunk_slices(len(inputs), len(model.features)))
-    means = [(half @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, own)]
+    means = [(half @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, own, strict=True)]
 
     def at(share: Sequence[slice]) -> Iterator[tuple[Any, ...]]:
         room = np.empty((min(TOGETHER, len(numbers)), numbers.shape[1], VT.shape[1]))
@@ -228,7 +243,8 @@ def stacks(
             here = numbers[part]
             Q, Q_tt = products(VT, here, b, room)
             K = model.kernel.stack(inputs[here])
-            D, D_tt = K[:, :, :b] - Q, np.einsum("gnn->gn", K)[:, b:] - Q_tt
+            D = K[:, :, :b] - Q
+            D_tt = np.einsum("gnn->gn", K)[:, b:] - Q_tt
             own_D = np.einsum("gbb->gb", D[:, :b])  # a view
             own_D[...] = np.maximum(own_D, 0.0)
             A = [products(half, here, b, room) for half in own]
@@ -252,23 +268,24 @@ def exchanged(
     """
     D_bb = D[0][:, : members.shape[1]]
     if rows.blocks is None:
-        share, within = np.eye(members.shape[1]), np.einsum("gbb->gb", D_bb)
+        share = np.eye(members.shape[1])
+        within = np.einsum("gbb->gb", D_bb)
     else:
         labels = rows.blocks[members]
         share = labels[:, :, None] == labels[:, None, :]  # rows that share a site
         within = share * D_bb
-    power, weight, found = rows.power[members], rows.weight[members], []
+    power = rows.power[members]
+    weight = rows.weight[members]
+    found = []
     kept = counted * weight
     if not local:
         D = apart(D, (power / np.where(weight > 0.0, weight, 1.0))[:, :, None] * share)
-    for c, (own, mean) in enumerate(zip(A, means)):
-        tau, nu = (
-            rows.precision[c, members],
-            np.moveaxis(rows.shift[c : c + mean.shape[2], members], 0, -1),
-        )
+    for c, (own, mean) in enumerate(zip(A, means, strict=True)):
+        tau = rows.precision[c, members]
+        nu = np.moveaxis(rows.shift[c : c + mean.shape[2], members], 0, -1)
         site = [weight[:, :, None] * part for part in site_on_u(within, tau, nu, power)]
         found.append(exchange(own, D, mean, site, (kept * tau, kept[:, :, None] * nu), rows.signed))
-    mean, var = zip(*found)
+    mean, var = zip(*found, strict=True)
     return np.concatenate([np.moveaxis(m, -1, 0) for m in mean]), np.stack(var)
 
 # %% ../nbs/20_local.ipynb #5dd68c3e
@@ -295,7 +312,8 @@ def local_predict(
     if rows is None:
         return model_predict(model, posteriors, X)
     K = np.prod(posteriors[0].b.shape[1:], dtype=int)
-    mean, var = np.empty((len(posteriors) * K, len(X))), np.empty((len(posteriors), len(X)))
+    mean = np.empty((len(posteriors) * K, len(X)))
+    var = np.empty((len(posteriors), len(X)))
     for members, tests in rows.groups(X, len(model.features), blocks):
         at = stacks(model, posteriors, rows, X, members, tests)
 
@@ -353,7 +371,8 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     prediction than under the global one, in nats per data point. It is −∞ if none can be left out.
     At most 500 evenly spaced rows are left out.
     """
-    C, K = len(posteriors), np.prod(posteriors[0].b.shape[1:], dtype=int)
+    C = len(posteriors)
+    K = np.prod(posteriors[0].b.shape[1:], dtype=int)
     mean, var = (np.full((2, n, data.n_data), np.nan) for n in (C * K, C))
     for members, tests, counted in left_out_groups(rows):
         at = stacks(model, posteriors, rows, data.X, members, tests)
@@ -365,12 +384,14 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     good = np.flatnonzero(np.isfinite(mean).all(axis=(0, 1)))
     if not len(good):
         return -np.inf
-    few, mean = data.at(good), mean[..., good] + model.mean(data.X[good]).T
-    var, single = var[..., good] + few.known_variance, C * K == 1 and data.y.ndim == 1
+    few = data.at(good)
+    mean = mean[..., good] + model.mean(data.X[good]).T
+    var = var[..., good] + few.known_variance
+    single = C * K == 1 and data.y.ndim == 1
     likelihood = model.likelihood.at(few.X)
     local, known = (
         predictive_log_density(likelihood, few.y, m[0] if single else m, v[0] if C == 1 else v)
-        for m, v in zip(mean, var)
+        for m, v in zip(mean, var, strict=True)
     )
     return float(np.mean(local - known))
 
@@ -390,7 +411,8 @@ def left_out_groups(rows: LocalRows) -> Iterator[tuple[np.ndarray, np.ndarray, n
         members[absent, -1] = chosen[absent]
         yield members, chosen[:, None], members != chosen[:, None]
     elif len(rows.members) > 1:
-        own, near = rows.blocks[chosen], rows.nearest(rows.X[chosen], 2)
+        own = rows.blocks[chosen]
+        near = rows.nearest(rows.X[chosen], 2)
         other = np.where(near[:, 0] == own, near[:, 1], near[:, 0])
         for pair in np.unique(np.column_stack([own, other]), axis=0):
             members = np.concatenate([rows.members[b] for b in pair])[None]

@@ -90,10 +90,8 @@ class Model:
             part, _, rest = name.partition(".")
             part, rest = (part, rest) if PREFIXES.get(part) else ("likelihood", name)
             own[part][rest] = value
-        kernel, features = (
-            self.kernel.with_parameters(own["kernel"]),
-            self.features.with_parameters(own["features"]),
-        )
+        kernel = self.kernel.with_parameters(own["kernel"])
+        features = self.features.with_parameters(own["features"])
         return Model(
             kernel,
             features,
@@ -140,7 +138,8 @@ def within_blocks(
     """
     n_blocks, size = members.shape
     together = max(1, TILE // size)
-    Kbb, pulls = np.empty((n_blocks, size, size)), []
+    Kbb = np.empty((n_blocks, size, size))
+    pulls = []
     for first in range(0, n_blocks, together):
         here = members[first : first + together]
         K, pull = kernel.vjp(X[here.ravel()])
@@ -152,7 +151,8 @@ def within_blocks(
         gradients = []
         for i, pull in enumerate(pulls):
             own = bar[i * together : (i + 1) * together]
-            each, side = np.arange(len(own)), len(own) * size
+            each = np.arange(len(own))
+            side = len(own) * size
             spread = np.zeros((len(own), size, len(own), size))
             spread[each, :, each] = own
             gradients.append(pull(spread.reshape(side, side))[0])
@@ -180,7 +180,7 @@ def block_covariances(model: Model, X: np.ndarray) -> Callable[..., Any]:
 
         def pull(Kuf_bar: np.ndarray, *Kbb_bar: np.ndarray) -> np.ndarray:
             kernel_gradient, features_gradient = pull_Kuf(Kuf_bar)
-            through_Kbb = [back(bar) for (_, back), bar in zip(parts, Kbb_bar)]
+            through_Kbb = [back(bar) for (_, back), bar in zip(parts, Kbb_bar, strict=True)]
             gradient = added([kernel_gradient, *through_Kbb])
             return to_vector([*gradient.values(), *features_gradient.values()])
 
@@ -208,9 +208,12 @@ def bound(
     """
     if piece.y is None:
         raise ValueError("the data have no targets `y`, which training needs.")
-    X, likelihood = piece.X, model.likelihood
-    y, known = np.asarray(piece.y), likelihood.sites_known
-    own_noise, groups = likelihood.noise_variance if known else 1.0, None
+    X = piece.X
+    likelihood = model.likelihood
+    y = np.asarray(piece.y)
+    known = likelihood.sites_known
+    own_noise = likelihood.noise_variance if known else 1.0
+    groups = None
     if likelihood.codes and known:
         groups = likelihood.groups(X)
         own_noise = np.array(own_noise)[groups]
@@ -223,9 +226,11 @@ def bound(
         weight=piece.weight,
     )
     offset = model.mean(X).T
-    kind, covariances = Shard, partial(chunk_covariances, model, X)
+    kind = Shard
+    covariances = partial(chunk_covariances, model, X)
     if piece.blocks is not None:
-        kind, covariances = partial(BlockShard, piece.blocks), block_covariances(model, X)
+        kind = partial(BlockShard, piece.blocks)
+        covariances = block_covariances(model, X)
     return kind(
         Kuu=Kuu,
         covariances=covariances,
@@ -270,7 +275,8 @@ def shards_of(
         private=private,
         inflation=inflation,
     )
-    arrays, local = start if isinstance(start, np.ndarray) else None, []
+    arrays = start if isinstance(start, np.ndarray) else None
+    local = []
     if memory is not None:
         local = memory_shards(
             memory,
@@ -309,7 +315,8 @@ def model_evidence(
     Cost 2NM² flops, and as many for each sweep if the sites have to be searched for.
     """
     Kuu = factorise(model.features.Kuu_vjp(model.kernel)[0], jitter, "Kuu") if Kuu is None else Kuu
-    fit, n_sweeps = None, 0
+    fit = None
+    n_sweeps = 0
     for begin in (None,) if start is None else (start, None):
         with suppress(np.linalg.LinAlgError) if begin is not None else nullcontext():
             shards, sites = shards_of(
@@ -437,7 +444,8 @@ def model_predict(
 
     def work(slices: Sequence[slice]) -> None:
         for rows in slices:
-            Kuf, kss = model.features.Kuf(model.kernel, X[rows]), model.kernel.diag(X[rows])
+            Kuf = model.features.Kuf(model.kernel, X[rows])
+            kss = model.kernel.diag(X[rows])
             for c, posterior in enumerate(several):
                 own = Kuf if c == len(several) - 1 else Kuf.copy()
                 mean[c, ..., rows], var[c, rows] = predict_f(posterior, own, kss)
@@ -519,7 +527,7 @@ def predictive_log_density(
     """
     if y.ndim == 1:
         return likelihood.predict_log_density(y, mean, var)
-    return sum(likelihood.predict_log_density(*pair, var) for pair in zip(y.T, mean))
+    return sum(likelihood.predict_log_density(*pair, var) for pair in zip(y.T, mean, strict=True))
 
 # %% ../nbs/17_model.ipynb #cb340227
 def model_leave_one_out(
@@ -534,10 +542,14 @@ def model_leave_one_out(
     point leaves no distribution. Arguments and cost as in `model_left_out`.
     """
     mean, var = model_left_out(model, fit, data, power, memory, tight)
-    proper, parts, end = np.isfinite(np.atleast_2d(mean)[0]), [], 0
-    mean, var = np.where(proper, mean, 0.0), np.where(proper, var, 1.0)
+    proper = np.isfinite(np.atleast_2d(mean)[0])
+    parts = []
+    end = 0
+    mean = np.where(proper, mean, 0.0)
+    var = np.where(proper, var, 1.0)
     for piece in data.pieces():
-        rows, likelihood = slice(end, end + piece.n_data), model.likelihood.at(piece.X)
+        rows = slice(end, end + piece.n_data)
+        likelihood = model.likelihood.at(piece.X)
         own_var = var[..., rows] + piece.known_variance
         parts.append(predictive_log_density(likelihood, piece.y, mean[..., rows], own_var))
         end = rows.stop
@@ -551,9 +563,10 @@ def model_covariance(
     """Mean, in the shape of `model_predict`, and joint covariance (S, S) or (C, S, S) of f at X (S,
     D), including the mean function. Cost 2SM² + 4S²M flops for each posterior.
     """
-    Kus, Kss = model.features.Kuf(model.kernel, X), model.kernel(X)
+    Kus = model.features.Kuf(model.kernel, X)
+    Kss = model.kernel(X)
     parts = [predict_f_cov(posterior, Kus, Kss) for posterior in posteriors]
-    mean, cov = (one_or_all(part) for part in zip(*parts))
+    mean, cov = (one_or_all(part) for part in zip(*parts, strict=True))
     return mean + model.mean(X).T, cov
 
 # %% ../nbs/17_model.ipynb #66bfeed2
@@ -562,5 +575,5 @@ def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.nda
     the number of directions of u that the data determine, summed over all posteriors. Cost O(M³)
     for each.
     """
-    means, covs = zip(*map(q_moments, posteriors))
+    means, covs = zip(*map(q_moments, posteriors), strict=True)
     return one_or_all(means), one_or_all(covs), sum(map(determined_directions, posteriors))

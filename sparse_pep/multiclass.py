@@ -19,7 +19,9 @@ from .numerics.linalg import log1p_ratio
 from .quadrature import STRICT, Accuracy, Tilted
 
 # %% ../nbs/09_multiclass.ipynb #d5bdeda6
-FINE, COARSE = 28.0, 18.0  # F in nats, for relative errors of about 1e-9, and of 1e-5
+# F in nats, for relative errors of about 1e-9, and of 1e-5
+FINE = 28.0
+COARSE = 18.0
 BLOCK = 200_000  # largest number of entries of one array
 
 
@@ -53,8 +55,10 @@ def height_range(
     """The origin (N,) of the heights, and the other fields of `Heights` (4, N), for integer labels
     y (N,) and a cavity (C, N); `exact` if tiny values must have small relative errors.
     """
-    rows, spread = np.arange(len(y)), np.sqrt(2.0 * fall * var)
-    own, observed = mean[y, rows], np.arange(len(mean))[:, None] == y
+    rows = np.arange(len(y))
+    spread = np.sqrt(2.0 * fall * var)
+    own = mean[y, rows]
+    observed = np.arange(len(mean))[:, None] == y
     rate = np.maximum(power + 2.0 * exact, observed)
     stop = (
         mean.min(axis=0)
@@ -82,7 +86,9 @@ def height_range(
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(10)
 WEIGHTS /= np.sqrt(2.0 * np.pi)
 # largest variance for these nodes; highest level; Gaussians in one product
-NARROW, HIGHEST, TOGETHER = 0.04, 5, 200
+NARROW = 0.04
+HIGHEST = 5
+TOGETHER = 200
 WIDEST = 1e7  # largest variance, beyond which the highest level would need too many nodes
 
 # %% ../nbs/09_multiclass.ipynb #6344b566
@@ -98,7 +104,8 @@ def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
     """G, G′ and 1 − G (3, I, K) at the nodes low, …, high − 1 of a level and the heights of the
     grid. Equation 9.12 of the site.
     """
-    (step, var), sigmas = lattice(grid.fall, level), np.sqrt(2.0 * (grid.fall + 12.0))
+    (step, var) = lattice(grid.fall, level)
+    sigmas = np.sqrt(2.0 * (grid.fall + 12.0))
     if level <= 0:
         return three_factors(step * np.arange(low, high)[:, None] - grid.values()[0])
     half, less = lattice(grid.fall, level - 1)
@@ -106,7 +113,8 @@ def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
     back, ahead = (
         int(np.ceil((sigmas * np.sqrt(var - less) + more) / half)) for more in (var - less, 0.0)
     )
-    finer, out = table.__wrapped__(level - 1, grid, 2 * low - back, 2 * high + ahead), 0.0
+    finer = table.__wrapped__(level - 1, grid, 2 * low - back, 2 * high + ahead)
+    out = 0.0
     g = half * np.arange(-back, ahead + 1)
     for j, weight in enumerate(
         half * np.exp(-0.5 * g**2 / (var - less)) / np.sqrt(2.0 * np.pi * (var - less))
@@ -130,23 +138,28 @@ def by_table(level: int, m: np.ndarray, v: np.ndarray, t: np.ndarray, grid: Heig
     """The result of `smooth` (3, n, K) from the table of a level; arguments as in `by_hermite`.
     Equation 9.13 of the site.
     """
-    (step, less), d, tilted = lattice(grid.fall, level), grid.values()[0], np.flatnonzero(t)
+    (step, less) = lattice(grid.fall, level)
+    d = grid.values()[0]
+    tilted = np.flatnonzero(t)
     v = v - less
     reach = np.sqrt(2.0 * (grid.fall + 4.0) * v)
     # far below its mean, the tail of a Gaussian falls as far again
     depth = np.hypot(reach, (m - d[0]) * (m - d[0] > reach))
-    low, high = int(np.min(m - depth) // step), int(np.max(m + t * less + reach) // step) + 2
+    low = int(np.min(m - depth) // step)
+    high = int(np.max(m + t * less + reach) // step) + 2
     wider = grid._replace(first=grid.first - grid.first % 32, last=grid.last + -grid.last % 32)
     columns = table(level, wider, low - low % 32, high + -high % 32)[
         :, low % 32 :, grid.first - wider.first : grid.last - wider.first
     ]
     f = step * np.arange(low, high)
     exponent = -0.5 * (f - m - t * less) ** 2 / v + np.log(step / np.sqrt(2.0 * np.pi * v))
-    total, t = 0.0, t[tilted]
+    total = 0.0
+    t = t[tilted]
     for piece in np.array_split(
         np.arange(len(f)), int(np.max(t, initial=0.0) * (f[-1] - f[0]) / 500.0) + 1
     ):
-        centre, weights = 0.5 * (f[piece[0]] + f[piece[-1]]), exponent[:, piece]
+        centre = 0.5 * (f[piece[0]] + f[piece[-1]])
+        weights = exponent[:, piece]
         weights[tilted] += t * (f[piece] - centre) - 0.5 * t**2 * less
         part = np.exp(weights) @ columns[:, piece]
         part[:2, tilted] *= np.exp(np.minimum(t * (centre - d), 700.0))
@@ -181,15 +194,22 @@ def class_factors(
     """χ (C, n, K), log H (n, K) and A₀(1 − Ψ) (n, K) of n data points; the mean of the cavity
     (C, n) is measured from the origin.
     """
-    rows, tilt, (d, _) = np.arange(len(y)), np.zeros(mean.shape), grid.values()
+    rows = np.arange(len(y))
+    tilt = np.zeros(mean.shape)
+    (d, _) = grid.values()
     tilt[y, rows] = power
     below, slope, above = smooth(mean.ravel(), var.ravel(), tilt.ravel(), grid).reshape(
         3, *mean.shape, -1
     )
     below = np.maximum(below, 1e-300)
-    chi, own, alpha, s = slope / below, below[y, rows], power[:, None], var[y, rows, None]
-    below[y, rows], above[y, rows] = 1.0, 0.0
-    lost, x = np.zeros(own.shape), d - mean[y, rows, None]
+    chi = slope / below
+    own = below[y, rows]
+    alpha = power[:, None]
+    s = var[y, rows, None]
+    below[y, rows] = 1.0
+    above[y, rows] = 0.0
+    lost = np.zeros(own.shape)
+    x = d - mean[y, rows, None]
     for one in above:
         lost += one * (1.0 - lost)
     far = (own < 1e-290) & (x > 1.0 + alpha * s)
@@ -214,22 +234,19 @@ def height_integrals(
     The mean of the cavity (C, n) is measured from the origin.
     """
     chi, log_mass, first_form = class_factors(y, mean, var, power, grid)
-    n_classes, rows, alpha, (d, weight) = (
-        len(mean),
-        np.arange(len(y)),
-        power[:, None],
-        grid.values(),
-    )
-    top, terms = log_mass.max(axis=1, keepdims=True), np.empty((2 * n_classes + 3, *log_mass.shape))
+    n_classes = len(mean)
+    rows = np.arange(len(y))
+    alpha = power[:, None]
+    (d, weight) = grid.values()
+    top = log_mass.max(axis=1, keepdims=True)
+    terms = np.empty((2 * n_classes + 3, *log_mass.shape))
     np.exp(log_mass - top, out=terms[-3])
     np.multiply(terms[-3], chi, out=terms[:n_classes])
     np.multiply(terms[:n_classes], without_each(chi), out=terms[n_classes:-3])
     v = (2.0 * grid.step) ** 2
     b = np.sqrt(2.0 * grid.fall * v) + np.sqrt(v) + np.log(grid.fall)
-    rival, z_b = (
-        smooth(np.full(1, b), np.full(1, v), np.zeros(1), grid)[0],
-        mean[y, rows] - b + 0.5 * power * (var[y, rows] + v),
-    )
+    rival = smooth(np.full(1, b), np.full(1, v), np.zeros(1), grid)[0]
+    z_b = mean[y, rows] - b + 0.5 * power * (var[y, rows] + v)
     z_b[power**2 * v > 1.0] = np.inf
     terms[-2] = np.exp(np.minimum(-alpha * (d - b + 0.5 * alpha * v), 700.0)) * rival
     terms[-2] -= np.exp(np.minimum(log_mass - alpha * z_b[:, None], 700.0))
@@ -246,17 +263,24 @@ def softmax_moments(
     """z (n,), d1 and d2, each (C, n), and the error of the relation between the integrals (n,),
     from `height_integrals`; Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2.
     """
-    n_classes, rows, log_gamma = len(integrals) // 2 - 1, np.arange(len(y)), gammaln(1.0 + power)
-    one, two, known = integrals[:n_classes], integrals[n_classes:-3], np.isfinite(z_b)
+    n_classes = len(integrals) // 2 - 1
+    rows = np.arange(len(y))
+    log_gamma = gammaln(1.0 + power)
+    one = integrals[:n_classes]
+    two = integrals[n_classes:-3]
+    known = np.isfinite(z_b)
     # (1 − E[pᵅ])/α, of the third and the first form
-    total, lost = one.sum(axis=0), integrals[-2:] * np.exp(-log_gamma)
+    total = one.sum(axis=0)
+    lost = integrals[-2:] * np.exp(-log_gamma)
     large = power * lost < 0.5
     large[0] &= known
     third, first = -lost * log1p_ratio(np.where(large, -power * lost, 0.0))
     log_z = (np.log(total) + top - log_gamma) / np.where(large[0], 1.0, power)
     log_z = np.where(large[0], np.where(known, z_b, 0.0) + third, log_z)
     log_z = np.where(log_z < -0.1, log_z, first)
-    p, rest, spread = one / total, without_each(one) / total, two / total
+    p = one / total
+    rest = without_each(one) / total
+    spread = two / total
     d1 = -p
     d1[y, rows] = rest[y, rows]
     scaled = total * np.exp(np.minimum(top - power * z_b - log_gamma, 700.0))
@@ -270,17 +294,13 @@ def softmax_tilted(
     """z (N,), d1 and d2, each (C, N), of the softmax, for integer labels y (N,) and a cavity (C,
     N). Cost: 2 to 10 µs for each data point and class, whatever the variances.
     """
-    fall, units = (
-        FINE if accuracy.relative < 5e-6 else COARSE,
-        (np.ones(mean.shape), np.sqrt(var), var),
-    )
+    fall = FINE if accuracy.relative < 5e-6 else COARSE
+    units = (np.ones(mean.shape), np.sqrt(var), var)
     origin, fields = height_range(y, mean, var, power, fall, accuracy.floor == 0.0)
-    d1, d2, (log_z, error), size = (
-        np.empty(mean.shape),
-        np.empty(mean.shape),
-        np.zeros((2, len(y))),
-        fields[3] - fields[2],
-    )
+    d1 = np.empty(mean.shape)
+    d2 = np.empty(mean.shape)
+    (log_z, error) = np.zeros((2, len(y)))
+    size = fields[3] - fields[2]
     order = np.lexsort([size, *fields[:2]])
     for alike in (
         np.split(order, np.flatnonzero(np.any(np.diff(fields[:2, order]), axis=0)) + 1)
@@ -301,7 +321,7 @@ def softmax_tilted(
                 softmax_moments(y[rows], power[rows], integrals, *scales) for integrals in both
             )
             log_z[rows], d1[:, rows], d2[:, rows], gap = fine
-            for value, other, unit in zip(fine, rough, units):
+            for value, other, unit in zip(fine[:3], rough[:3], units, strict=True):
                 scale = np.maximum(np.abs(value), max(accuracy.floor, 1e-200) / unit[:, rows])
                 error[rows] = np.maximum(error[rows], np.max(np.abs(value - other) / scale, axis=0))
             error[rows] *= np.minimum(error[rows], (gap + 1e-15) / (rough[3] + 1e-15))
@@ -352,7 +372,8 @@ class Softmax(Likelihood):
         """z (N,), d1 (C, N), d2 (C, N) and the estimated error (N,) at cavities f_c ~ N(mean_c,
         var_c), independent over classes.
         """
-        y, (mean, var) = np.asarray(y).astype(int), np.asarray([mean, var], dtype=float)
+        y = np.asarray(y).astype(int)
+        (mean, var) = np.asarray([mean, var], dtype=float)
         if mean.shape != (shape := (self.n_classes, *y.shape)):
             raise ValueError(
                 "`mean` and `var` must have one row for each class and one column for "

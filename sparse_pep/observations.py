@@ -28,7 +28,8 @@ def scaled(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     `Observed` for the rows.
     """
     D = len(mean)
-    vector, code = X[:, D : 2 * D], X[:, 2 * D :]
+    vector = X[:, D : 2 * D]
+    code = X[:, 2 * D :]
     return np.hstack(
         [(X[:, :D] - mean) / scale, np.where(code[:, :1] == SIGN, vector, vector / scale), code]
     )
@@ -41,15 +42,14 @@ def variances_vjp(kernel: Kernel, A: Windows) -> tuple[np.ndarray, Callable]:
     """The variances (n,) of windows and their pull-back to the kernel's parameters. Cost O(nD)
     for values, and `TILE` times as much for others.
     """
-    var, pulls = np.zeros(len(A.centre)), []
+    var = np.zeros(len(A.centre))
+    pulls = []
     value = ~(A.width.any(axis=1) | A.sloped | (A.level != 0.0))
     if value.any():
         var[value], pull_values = kernel.diag_vjp(A.centre[value])
         pulls.append((value, pull_values))
-    others, size = (
-        np.flatnonzero(~value),
-        TILE if integrable(kernel) or not A.width.any() else TILE // 8,
-    )
+    others = np.flatnonzero(~value)
+    size = TILE if integrable(kernel) or not A.width.any() else TILE // 8
     for rows in (others[first : first + size] for first in range(0, len(others), size)):
         K, pull = windows_vjp(kernel, A.take(rows))
         var[rows] = np.diag(K)
@@ -95,7 +95,9 @@ class Observed(Kernel):
                 f"`X` must have {D} columns, or {2 * D + 2} that describe functionals; "
                 f"got {X.shape[1]} features."
             )
-        x, vector, code = X[:, :D], X[:, D : 2 * D], X[:, 2 * D]
+        x = X[:, :D]
+        vector = X[:, D : 2 * D]
+        code = X[:, 2 * D]
         parts = {
             "width": code == MEAN,
             "direction": (code == SLOPE) | (code == SIGN),
@@ -118,7 +120,8 @@ class Observed(Kernel):
         """
         if X1.shape[1] == self.n_dims and (X2 is None or X2.shape[1] == self.n_dims):
             return self.kernel.vjp(X1, X2)
-        A, B = self.windows(X1), None if X2 is None else replace(self.windows(X2), data=True)
+        A = self.windows(X1)
+        B = None if X2 is None else replace(self.windows(X2), data=True)
         K, pull = windows_vjp(self.kernel, A, B)
 
         def pull_back(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
@@ -168,7 +171,8 @@ class Observation:
     likelihood: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self):
-        X, y = inputs_2d(self.X), getattr(self, "y", None)
+        X = inputs_2d(self.X)
+        y = getattr(self, "y", None)
         require_finite(X, "X")
         if not X.size:
             raise ValueError(

@@ -24,7 +24,10 @@ from scipy.stats import binom, binomtest
 from .numerics.validation import as_floats, check_vectors, is_number, require_whole, shown
 
 # %% ../nbs/internals/plots.ipynb #7feff0af
-BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+GREEN = "#009E73"
+RED = "#D55E00"
 MARKERS = "osD^vP*X"
 BAND = 1.959963984540054  # standard deviations on either side that hold 95 % of a Gaussian
 
@@ -57,7 +60,8 @@ def posterior_curves(model: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray,
         mean, std = model.predict(x, return_std=True)
         mean_f, var_f = model.predict_f(x) if hasattr(model, "predict_f") else (None, None)
     if mean_f is not None and mean_f.ndim > mean.ndim:  # the second is the log noise variance
-        mean_f, var_f = mean_f[:, 0], var_f[:, 0]
+        mean_f = mean_f[:, 0]
+        var_f = var_f[:, 0]
     if mean_f is not None and np.allclose(mean_f, mean):  # not so for counts, whose f is a log
         return mean, std, np.sqrt(var_f)
     if hasattr(model, "noise_variance_"):
@@ -223,7 +227,8 @@ def plot_posterior_2d(
         Number of grid points along each axis, and how far they extend beyond the data, as a
         fraction of their range.
     """
-    X, y = check_plane(X), check_vectors(y=y)[0]
+    X = check_plane(X)
+    y = check_vectors(y=y)[0]
     if len(X) != len(y):
         raise ValueError(
             f"`y` must hold one value for each of the {len(X)} rows of `X`; it holds {len(y)}."
@@ -265,7 +270,8 @@ def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> 
     belongs to the point (a[j], b[i]), and draw the boundary between classes.
     """
     for c in range(proba.shape[2]):
-        own, others = proba[:, :, c], np.delete(proba, c, axis=2).max(axis=2)
+        own = proba[:, :, c]
+        others = np.delete(proba, c, axis=2).max(axis=2)
         color = CLASS_COLORS[c % len(CLASS_COLORS)]
         shades = LinearSegmentedColormap.from_list("class", ["white", color])
         if own.max() > LEVELS[0]:
@@ -298,7 +304,9 @@ def plot_classification_2d(
         Number of grid points along each axis, and how far they extend beyond the data, as a
         fraction of their range.
     """
-    X, y, classes = check_plane(X), np.asarray(y), np.asarray(model.classes_)
+    X = check_plane(X)
+    y = np.asarray(y)
+    classes = np.asarray(model.classes_)
     if y.shape != X.shape[:1]:
         raise ValueError(
             f"`y` must hold one label for each of the {len(X)} rows of `X`; its shape is {y.shape}."
@@ -339,7 +347,8 @@ def draw_calibration(level: np.ndarray, ax: Axes | None = None) -> Axes:
     |2u − 1| of a target is the probability of the smallest central interval that contains it, and
     is uniform on [0, 1] if the model is right.
     """
-    n, level = len(level), np.sort(level)
+    n = len(level)
+    level = np.sort(level)
     nominal = np.linspace(0.0, 1.0, 201)
     low, high = binom.ppf([[0.025], [0.975]], n, nominal) / n
     share = np.r_[0.0, np.arange(1, n + 1) / n, 1.0]
@@ -403,7 +412,10 @@ def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.
     """Wilson's 95 % interval (low, high) for a probability, from `hits` in `counts` trials (at
     least 1), each (B,).
     """
-    ends = [binomtest(int(k), int(n)).proportion_ci(method="wilson") for k, n in zip(hits, counts)]
+    ends = [
+        binomtest(int(k), int(n)).proportion_ci(method="wilson")
+        for k, n in zip(hits, counts, strict=True)
+    ]
     return np.transpose(ends)
 
 # %% ../nbs/internals/plots.ipynb #9f0385c5
@@ -413,7 +425,8 @@ def binary_cases(
     """Predicted probabilities, whether each came true, and the name of the class: (N,) for one
     class and (N C,) for all classes pooled. Arguments and errors are those of `plot_reliability`.
     """
-    y, proba = np.asarray(y), as_floats(proba, "proba")
+    y = np.asarray(y)
+    proba = as_floats(proba, "proba")
     known = np.asarray(classes).tolist()
     if np.ndim(classes) != 1 or len(set(known)) < max(len(known), 2):
         raise ValueError(f"`classes` must be two or more distinct labels; got {known}.")
@@ -481,14 +494,15 @@ def plot_reliability(
     n_bins = require_whole(n_bins, "n_bins")
     p, hit, name = binary_cases(y, proba, classes, positive)
     middles, mean, hits, counts = reliability_bins(p, hit, n_bins).T
-    share, (low, high) = hits / counts, wilson_interval(hits, counts)
+    share = hits / counts
+    (low, high) = wilson_interval(hits, counts)
     ax = axes_of(ax, (4.2, 4.0))
     ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="black", lw=1.0, label="calibrated")
     bars = np.abs(np.stack([low, high]) - share)
     ax.errorbar(
         mean, share, yerr=bars, fmt="o-", color=BLUE, ms=5, lw=1.3, capsize=3, label="model"
     )
-    for middle, count in zip(middles, counts):
+    for middle, count in zip(middles, counts, strict=True):
         ax.text(middle, -0.08, f"{count:.0f}", ha="center", va="center", fontsize=7)
     ax.set(xlabel=f"probability of {name}", ylabel="fraction that came true")
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.13, 1.03), yticks=np.linspace(0.0, 1.0, 6))
@@ -525,7 +539,8 @@ def plot_energy_trace(
     ax = axes_of(ax, (5.0, 2.6))
     kept = np.where(np.isfinite(values), values, np.nan)
     # two lines for each trace
-    place, best = len(ax.lines) // 2 % len(DASHES), int(np.nanargmax(kept))
+    place = len(ax.lines) // 2 % len(DASHES)
+    best = int(np.nanargmax(kept))
     ax.plot(
         np.arange(len(values)),
         kept,

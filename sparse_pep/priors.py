@@ -162,7 +162,8 @@ def log_prior(
     """The sum of the log densities of all parameters that have a prior, in nats, and its
     gradient as a dictionary with the keys of `parameters`.
     """
-    value, gradient = 0.0, {}
+    value = 0.0
+    gradient = {}
     for name, theta in parameters.items():
         gradient[name] = np.zeros(np.shape(theta))
         if name in priors:
@@ -212,7 +213,7 @@ def check_priors(priors: Priors, parameters: Mapping[str, np.ndarray]) -> None:
         for field in fields(prior):
             own = np.shape(getattr(prior, field.name))
             if len(own) > len(shape) or any(
-                n not in (1, m) for n, m in zip(own[::-1], shape[::-1])
+                n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=True)
             ):
                 raise ValueError(
                     f"`priors`: `{field.name}` of the prior of {name!r} has shape {own}, "

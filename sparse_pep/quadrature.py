@@ -45,7 +45,9 @@ def find_modes(
             step[rows] *= 2.0
         within = mean, mean, mean + step
     start, *ends = within
-    mode, low, high = start.astype(float), np.minimum(*ends), np.maximum(*ends)
+    mode = start.astype(float)
+    low = np.minimum(*ends)
+    high = np.maximum(*ends)
     rows = np.flatnonzero(low < high)
     for turn in range(100):
         if not len(rows):
@@ -56,15 +58,14 @@ def find_modes(
         bend = 1.0 / var[rows] + power[rows] * np.maximum(-curvature, 0.0)
         low[rows] = np.where(ascent > 0.0, f, low[rows])
         high[rows] = np.where(ascent > 0.0, high[rows], f)
-        near, new = np.abs(ascent) <= 0.1 * np.sqrt(bend), f + ascent / bend
+        near = np.abs(ascent) <= 0.1 * np.sqrt(bend)
+        new = f + ascent / bend
         good = (new >= low[rows]) & (new <= high[rows]) & (turn % 4 < 3)
         mode[rows] = np.where(near, f, new)
         cut = rows[~(near | good)]  # halve the bracket, or its orders of magnitude
         spread = np.sqrt(var[cut])
-        left, right = (
-            np.arcsinh((low[cut] - mean[cut]) / spread),
-            np.arcsinh((high[cut] - mean[cut]) / spread),
-        )
+        left = np.arcsinh((low[cut] - mean[cut]) / spread)
+        right = np.arcsinh((high[cut] - mean[cut]) / spread)
         mode[cut] = mean[cut] + spread * np.sinh(0.5 * (left + right))
         rows = rows[~near]
     return mode
@@ -107,10 +108,15 @@ def higher_modes(
     cavity mean, and the distance (N,) between the two.
     """
     far = (np.abs(peak - mean) > FAR_PEAK * np.sqrt(var)) & (power > 0.0)
-    rows, best, apart = np.flatnonzero(far), mode.copy(), np.zeros(len(mode))
+    rows = np.flatnonzero(far)
+    best = mode.copy()
+    apart = np.zeros(len(mode))
     if not len(rows):
         return best, apart
-    mean, var, power, peak = mean[rows], var[rows], power[rows], peak[rows]
+    mean = mean[rows]
+    var = var[rows]
+    power = power[rows]
+    peak = peak[rows]
 
     def psi(f: np.ndarray) -> np.ndarray:
         return (
@@ -127,10 +133,8 @@ def higher_modes(
     within = [f[np.arange(len(rows)), np.clip(k + d, 0, f.shape[1] - 1)] for d in (0, -1, 1)]
     other = find_modes(lambda n, at: log_density(rows[n], at), mean, var, power, within)
     first, second = psi(np.column_stack([mode[rows], other])).T
-    best[rows], apart[rows] = (
-        np.where(second > first, other, mode[rows]),
-        np.abs(other - mode[rows]),
-    )
+    best[rows] = np.where(second > first, other, mode[rows])
+    apart[rows] = np.abs(other - mode[rows])
     return best, apart
 
 # %% ../nbs/07_quadrature.ipynb #e2b7dc0a
@@ -146,7 +150,8 @@ def locate(
     """Tilted densities with the mode of each. The arguments are those of `TiltedDensities`; where
     `bend` is not finite, the mode takes its place. `peak` is that of `tilted_moments`.
     """
-    mode, apart = find_modes(log_density, mean, var, power), np.zeros(len(mean))
+    mode = find_modes(log_density, mean, var, power)
+    apart = np.zeros(len(mean))
     if peak is not None:
         mode, apart = higher_modes(log_density, mean, var, power, width, mode, peak)
     ell, slope, curvature = column(log_density, np.arange(len(mean)), mode)
@@ -197,17 +202,21 @@ def find_reach(
     if not log_concave:
         return reach + np.abs(at.mode - at.mean) + at.apart
     reference = np.maximum(at.curvature, floor / at.var)
-    rows, low, high = np.arange(len(reach)), np.zeros(len(reach)), np.full(len(reach), np.inf)
+    rows = np.arange(len(reach))
+    low = np.zeros(len(reach))
+    high = np.full(len(reach), np.inf)
     for _ in range(12):
         f = at.mode[rows] + sign * reach[rows]
         ell, _, curvature = column(at.log_density, rows, f)
         exponent = at.power[rows] * ell - 0.5 * (f - at.mean[rows]) ** 2 / at.var[rows]
         growth = np.log(np.abs(curvature) / reference[rows])
         fall = at.top[rows] - exponent - np.maximum(growth, 0.0)
-        short, far = fall < least, fall > 1.5 * least
+        short = fall < least
+        far = fall > 1.5 * least
         low[rows] = np.where(short, reach[rows], low[rows])
         high[rows] = np.where(far, reach[rows], high[rows])
-        rows, fall = rows[short | far], fall[short | far]
+        rows = rows[short | far]
+        fall = fall[short | far]
         if not len(rows):
             break
         factor = np.sqrt(1.2 * least / np.maximum(fall, 1.0))  # right for a Gaussian
@@ -227,7 +236,9 @@ def integrands(
     by `measure` (n, K).
     """
     own = rows[:, None]
-    mode, var, slope = at.mode[own], at.var[own], at.slope[own]
+    mode = at.mode[own]
+    var = at.var[own]
+    slope = at.slope[own]
     ell, d1, d2, *more = at.log_density(rows, mode + x)
     log_normal = (x + (mode - at.mean[own])) ** 2 * (-0.5 / var)
     lifted = at.power[own] * ell
@@ -240,7 +251,7 @@ def integrands(
     np.multiply(weight, d2, out=out[CURVATURE])
     normal = np.exp(log_normal) / np.sqrt(2.0 * np.pi * var)
     np.multiply(measure * normal, ell * expm1_ratio(lifted), out=out[PLAIN])
-    for place, value in zip(out[7:], more):
+    for place, value in zip(out[7:], more, strict=True):
         np.multiply(weight, value, out=place)
     return out
 
@@ -254,7 +265,8 @@ def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple[An
     of f (Equation 7.8 of the site).
     """
     x, xx, slope, slope2, bend = sums[X : CURVATURE + 1] / sums[MASS]
-    power, var = at.power[rows], at.var[rows]
+    power = at.power[rows]
+    var = at.var[rows]
     above = power * sums[PLAIN]
     log_mean = at.top[rows] + np.log(sums[MASS] / np.sqrt(2.0 * np.pi * var))
     small = log_mean > -SMALL
@@ -281,9 +293,11 @@ def trapezoid(
     The nodes make `size` steps from ξ = −left to ξ = right. `centre` is f₀ minus the mode. Equation
     7.5 of the site.
     """
-    step, node = (left + right) / size, np.arange(size + 1)
+    step = (left + right) / size
+    node = np.arange(size + 1)
     grow = np.exp(step[:, None] * node - left[:, None])  # e^ξ
-    shrink, half = 1.0 / grow, 0.5 * at.width
+    shrink = 1.0 / grow
+    half = 0.5 * at.width
     measure = half * step[:, None] * (grow + shrink)
     values = integrands(at, rows, centre[:, None] + half * (grow - shrink), measure)
     out = np.empty((4, *values.shape[:2]))
@@ -301,7 +315,9 @@ def estimated_error(
     """
     sums, every_second, every_third, ends = found
     *fine, small, far = moments(at, rows, sums)
-    mass, power, spread = sums[MASS], at.power[rows], np.sqrt(at.var[rows])
+    mass = sums[MASS]
+    power = at.power[rows]
+    spread = np.sqrt(at.var[rows])
     units = np.stack([np.ones_like(spread), spread, spread**2])
     sizes = np.abs(fine) * units
     sizes[1] += 0.01 * sizes[2]  # d1 may be 0
@@ -319,8 +335,12 @@ def estimated_error(
     return np.max([*step_error, *cuts], axis=0)
 
 # %% ../nbs/07_quadrature.ipynb #5f14309e
-STEP, STEPS_A_SPREAD = 0.1, 0.6  # largest step in ξ, and in standard deviations at the mode
-FEWEST, SIZES = 24, np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])  # 0: too many
+# largest step in ξ, and in standard deviations at the mode
+STEP = 0.1
+STEPS_A_SPREAD = 0.6
+# 0: too many
+FEWEST = 24
+SIZES = np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])
 WIDEST = 10.0  # a range longer than this, in units of `width`, is centred on the bend
 BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
 
@@ -341,7 +361,8 @@ def few_nodes(
     longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width) / share
     wanted = np.maximum((left + right) / longest, FEWEST * share)
     size = SIZES[np.searchsorted(SIZES[:-1], wanted)]
-    sums, error = np.empty((7 + n_more, len(left))), np.full(len(left), np.inf)
+    sums = np.empty((7 + n_more, len(left)))
+    error = np.full(len(left), np.inf)
     rows = np.flatnonzero(size)
     while len(rows):
         found = np.empty((4, 7 + n_more, len(rows)))
@@ -361,7 +382,8 @@ def few_nodes(
 
 # %% ../nbs/07_quadrature.ipynb #15a0b536
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
-PANELS, HALVINGS = 16, 20
+PANELS = 16
+HALVINGS = 20
 TINY = 1e-280  # integrals below this count as 0
 
 
@@ -384,7 +406,7 @@ def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None
     """Add values (I, P), one column for each panel, to the column of `total` (I, n) that its
     `owner` (P,) names.
     """
-    for row, value in zip(total, values):
+    for row, value in zip(total, values, strict=True):
         row += np.bincount(owner, value, len(row))
 
 # %% ../nbs/07_quadrature.ipynb #ab24732d
@@ -397,18 +419,19 @@ def many_nodes(
     reach = 36.0 * np.sqrt(at.var[rows]) + at.apart[rows]
     cuts = np.arcsinh(reach / at.width)[:, None] * np.linspace(-1.0, 1.0, PANELS + 1)
     owner = np.repeat(np.arange(len(rows)), PANELS)
-    start, end = cuts[:, :-1].ravel(), cuts[:, 1:].ravel()
+    start = cuts[:, :-1].ravel()
+    end = cuts[:, 1:].ravel()
     whole = panel_sums(at, rows[owner], start, end)
     total, size, error = np.zeros((3, len(whole), len(rows)))
-    var, floor = at.var[rows], accuracy.floor
+    var = at.var[rows]
+    floor = accuracy.floor
     slope = np.maximum(np.abs(at.slope[rows]), floor / np.sqrt(var))
     for turn in range(HALVINGS):
         middle = 0.5 * (start + end)
-        first, second = (
-            panel_sums(at, rows[owner], start, middle),
-            panel_sums(at, rows[owner], middle, end),
-        )
-        both, gap = first + second, np.abs(first + second - whole)
+        first = panel_sums(at, rows[owner], start, middle)
+        second = panel_sums(at, rows[owner], middle, end)
+        both = first + second
+        gap = np.abs(first + second - whole)
         scale = size.copy()
         # the following lines raise it to the size of what it is added to
         add_panels(scale, owner, np.abs(both))
@@ -424,7 +447,8 @@ def many_nodes(
         if not np.any(open_):
             break
         owner = np.tile(owner[open_], 2)
-        start, end = np.r_[start[open_], middle[open_]], np.r_[middle[open_], end[open_]]
+        start = np.r_[start[open_], middle[open_]]
+        end = np.r_[middle[open_], end[open_]]
         whole = np.hstack([first[:, open_], second[:, open_]])
     return total, np.max(error / (scale + TINY), axis=0)
 
@@ -439,7 +463,9 @@ def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple[Any, ...]:
     _, slope, curvature, *more = (
         value[:, 0] for value in at.log_density(rows, at.mode[rows][:, None])
     )
-    power, var, bend = at.power[rows], at.var[rows], np.minimum(curvature, 0.0)
+    power = at.power[rows]
+    var = at.var[rows]
+    bend = np.minimum(curvature, 0.0)
     shrunk = power * var * bend
     ell = (at.top + 0.5 * (at.mode - at.mean) ** 2 / at.var)[rows]
     log_z = np.where(power == 0.0, ell, at.top[rows] / np.where(power == 0.0, 1.0, power))
@@ -492,13 +518,15 @@ def tilted_moments(
         lost = np.flatnonzero(~(sum(map(np.abs, result[:3])) < np.inf) | ~(error < LOST))
         if len(lost):
             approximation = by_laplace(at, lost)
-            for to, value in zip((*result[:3], result.averages), approximation):
+            for to, value in zip((*result[:3], result.averages), approximation, strict=True):
                 to[..., lost] = value
             error[lost] = 1.0
         return result
 
 # %% ../nbs/07_quadrature.ipynb #d06913d1
-SIDE, ORDER = 2.0, 12  # of a tile: its side, and the number of nodes along it
+# of a tile: its side, and the number of nodes along it
+SIDE = 2.0
+ORDER = 12
 ROOTS = np.cos(np.pi * (np.arange(ORDER) + 0.5) / ORDER)
 # extrema of the polynomial with these roots
 TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)
@@ -512,10 +540,8 @@ def tile(
     their largest error, relative to the value or to `floor`. function(*about, β₁, β₂) returns
     values and units in which to measure them, both (C, P).
     """
-    roots, tests = (
-        np.meshgrid(ROOTS, ROOTS, indexing="ij"),
-        np.meshgrid(TESTS, TESTS, indexing="ij"),
-    )
+    roots = np.meshgrid(ROOTS, ROOTS, indexing="ij")
+    tests = np.meshgrid(TESTS, TESTS, indexing="ij")
     places = np.hstack([np.reshape(roots, (2, -1)), np.reshape(tests, (2, -1))])
     values, units = function(*about, *(0.5 * SIDE * (places + 1.0) + SIDE * np.array([[i], [j]])))
     at_roots, at_tests = np.split(values, [ORDER**2], axis=1)
@@ -540,7 +566,8 @@ def interpolated(
     inaccurate or has fewer than `least`.
     """
     corner = np.floor(places / SIDE)
-    found, error = np.zeros((n_values, places.shape[1])), np.full(places.shape[1], np.inf)
+    found = np.zeros((n_values, places.shape[1]))
+    error = np.full(places.shape[1], np.inf)
     tiles, member, count = np.unique(
         corner[0] + 1j * corner[1], return_inverse=True, return_counts=True
     )
@@ -566,7 +593,8 @@ def moments_at(
     site, and the units of `Accuracy`, both (3, P).
     """
     total = likelihood.width**2 * np.exp(second)
-    var, root = total - likelihood.width**2, np.sqrt(total)
+    var = total - likelihood.width**2
+    root = np.sqrt(total)
     found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
     return np.stack([found.log_z, found.d1 * root, found.d2 * total]), np.power(
         var / total, [[0.0], [0.5], [1.0]]
@@ -579,9 +607,13 @@ from scipy.special import expit, ndtri
 # %% ../nbs/09c_intervals.ipynb #1a7e0004
 # standard deviations to both sides; and, for needed steps from … up to …, how many are taken after
 # how many halvings
-REACH, GRIDS = (
-    7.0,
-    ((0, 20, 20, 0), (20, 35, 35, 0), (35, 70, 70, 0), (70, 2e3, 130, 14), (2e3, np.inf, 300, 50)),
+REACH = 7.0
+GRIDS = (
+    (0, 20, 20, 0),
+    (20, 35, 35, 0),
+    (35, 70, 70, 0),
+    (70, 2e3, 130, 14),
+    (2e3, np.inf, 300, 50),
 )
 
 
@@ -597,12 +629,15 @@ def steep_places(
     """f and their weights, both (n, T), for rows with mean, std and width (n, 1); Equation 9c.3
     of the site.
     """
-    low, high = mean - REACH * std, mean + REACH * std
-    first, last = function(rows, low), function(rows, high)
+    low = mean - REACH * std
+    high = mean + REACH * std
+    first = function(rows, low)
+    last = function(rows, high)
     for _ in range(halvings):
         middle = 0.5 * (low + high)
         before = (2.0 * function(rows, middle) - first - last) * (last - first) < 0.0
-        low, high = np.where(before, middle, low), np.where(before, high, middle)
+        low = np.where(before, middle, low)
+        high = np.where(before, high, middle)
     u = np.linspace(
         *np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width).T, steps, axis=1
     )
@@ -622,12 +657,11 @@ def gaussian_average(
     # steps, by Equation 9c.2 of the site
     needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / width) ** 2))
     for least, most, steps, halvings in GRIDS:
-        alike, x = (
-            np.flatnonzero((least < needed) & (needed <= most)),
-            np.linspace(-REACH, REACH, steps + 1),
-        )
+        alike = np.flatnonzero((least < needed) & (needed <= most))
+        x = np.linspace(-REACH, REACH, steps + 1)
         for rows in (alike[k : k + 1000] for k in range(0, len(alike), 1000)):
-            m, s = mean[rows], std[rows]
+            m = mean[rows]
+            s = std[rows]
             f, weight = (
                 steep_places(function, rows, m, s, width[rows], steps, halvings)
                 if halvings
@@ -651,7 +685,9 @@ def from_line(t: np.ndarray, support: tuple[float, float]) -> np.ndarray:
     return t if np.isinf(low) else low + (np.exp(t) if np.isinf(high) else (high - low) * expit(t))
 
 
-MOST_STEPS, SCORE_TOL = 60, 1e-6  # the tolerance is that of z, before the last secant step
+# the tolerance is that of z, before the last secant step
+MOST_STEPS = 60
+SCORE_TOL = 1e-6
 
 
 def inverse_cdf(
@@ -665,23 +701,21 @@ def inverse_cdf(
     F (n,) of these rows. `mean` and `var` (S,) are those of y, from which the search starts; they
     may be infinite.
     """
-    (low, high), score = support, ndtri(q)
+    (low, high) = support
+    score = ndtri(q)
     with np.errstate(all="ignore"):  # starting values without a meaning are replaced
-        t, scale = to_line(mean, support), np.sqrt(var)
+        t = to_line(mean, support)
+        scale = np.sqrt(var)
         if np.isfinite(low):
             slope = 1.0 / (mean - low) + (1.0 / (high - mean) if np.isfinite(high) else 0.0)
             scale = np.sqrt(np.log1p((scale * slope) ** 2))
     scale = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0)
-    t, slope, rows = (
-        np.where(np.isfinite(t), t, 0.0) + score * scale,
-        1.0 / scale,
-        np.arange(len(mean)),
-    )
-    lower, upper, before = (
-        np.full(len(t), -np.inf),
-        np.full(len(t), np.inf),
-        np.full((2, len(t)), np.nan),
-    )
+    t = np.where(np.isfinite(t), t, 0.0) + score * scale
+    slope = 1.0 / scale
+    rows = np.arange(len(mean))
+    lower = np.full(len(t), -np.inf)
+    upper = np.full(len(t), np.inf)
+    before = np.full((2, len(t)), np.nan)
     for _ in range(MOST_STEPS):
         here = t[rows]
         with np.errstate(all="ignore"):
@@ -691,12 +725,11 @@ def inverse_cdf(
             slope[rows] = np.where(np.isfinite(secant) & (secant > 0.0), secant, slope[rows])
             step = np.clip(-z / slope[rows], -4.0 * scale[rows], 4.0 * scale[rows])
             step = np.where(np.isnan(step), -np.sign(z) * scale[rows], step)
-            lower[rows], upper[rows] = (
-                np.where(z < 0.0, here, lower[rows]),
-                np.where(z < 0.0, upper[rows], here),
-            )
+            lower[rows] = np.where(z < 0.0, here, lower[rows])
+            upper[rows] = np.where(z < 0.0, upper[rows], here)
             middle = 0.5 * (lower[rows] + upper[rows])
-        before[:, rows], found = (here, z), np.abs(z) < SCORE_TOL
+        before[:, rows] = (here, z)
+        found = np.abs(z) < SCORE_TOL
         outside = (
             ~found
             & ~((here + step > lower[rows]) & (here + step < upper[rows]))

@@ -59,7 +59,8 @@ def gaussian_sites(
     Equation 6.1 of the site; the first display of section 3.5 in Bui, Yan and Turner (2017).
     """
     precision = share / (power * dff + noise_variance) + (1.0 - share) / noise_variance
-    outputs, ratio = y.T if y.ndim == 2 else y[None], dff / noise_variance
+    outputs = y.T if y.ndim == 2 else y[None]
+    ratio = dff / noise_variance
     each = np.log(2 * np.pi * noise_variance) + ratio * log1p_ratio(power * ratio)
     terms = -0.5 * (len(outputs) * each + precision * (outputs**2).sum(axis=0))
     return precision, (precision * y.T).T, terms
@@ -213,7 +214,7 @@ def adjoint_chunk(
     V *= weight * (total - e)
     U *= weight * total
     V -= U
-    for b, d in zip(means, outputs):
+    for b, d in zip(means, outputs, strict=True):
         dger(V, b, weight * d)
     solve_lower(Kuu, V, transpose=True, out=V)
     return V, 0.5 * weight * (e - total), var, d1
@@ -231,7 +232,8 @@ def log_noise_adjoint(
     """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,), as
     in `adjoint_chunk` and `gaussian_sites`; `d1` is (K, N) for K outputs.
     """
-    outputs, inner = d1 if d1.ndim == 2 else d1[None], 1.0 / (power * dff + noise_variance)
+    outputs = d1 if d1.ndim == 2 else d1[None]
+    inner = 1.0 / (power * dff + noise_variance)
     squares = len(outputs) * var + ((outputs / precision) ** 2).sum(axis=0)
     each = (share * noise_variance * inner * inner + (1.0 - share) / noise_variance) * squares
     return 0.5 * (each + len(outputs) * inner * ((1.0 - power) * dff - noise_variance))
@@ -255,7 +257,7 @@ def short_adjoint_chunk(
     bar = (total[0] * G) @ V if same else G @ V
     if not same:
         bar *= total
-    for b, d in zip(means, outputs):
+    for b, d in zip(means, outputs, strict=True):
         dger(bar, b, weight * d)
     return bar, -0.5 * total, d1
 
@@ -284,7 +286,8 @@ def Kuu_adjoint(
     `precision` is V diag(wτ) Vᵀ and `outer` is V diag(we) Vᵀ, both triangles of it. Cost O(M³).
     """
     beta, cov = whitened
-    outputs, H = beta.T if beta.ndim == 2 else beta[None], precision + cov
+    outputs = beta.T if beta.ndim == 2 else beta[None]
+    H = precision + cov
     H.flat[:: len(H) + 1] -= 1.0  # the diagonal
     H *= len(outputs)
     H += outputs.T @ outputs

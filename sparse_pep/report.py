@@ -32,13 +32,15 @@ def picture(
     """An HTML figure of what `draw(figure)` draws, of this size in inches, with the caption
     `says`.
     """
-    figure, file = Figure(figsize=size, layout="constrained"), io.BytesIO()
+    figure = Figure(figsize=size, layout="constrained")
+    file = io.BytesIO()
     # names may hold dollar signs
     with warnings.catch_warnings(), rc_context({"text.parse_math": False}):
         warnings.simplefilter("ignore")  # letters that the font does not have
         draw(figure)
         figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
-    data, says = base64.b64encode(file.getvalue()).decode(), as_text(says)
+    data = base64.b64encode(file.getvalue()).decode()
+    says = as_text(says)
     return (
         f"<figure><img alt='{says}' "
         f"src='data:image/png;base64,{data}'><figcaption>{says}</figcaption></figure>"
@@ -56,7 +58,8 @@ def checked_rows(
     """
     if model.columns_ is not None and is_table(X):
         X = model.columns_.transform(X)
-    X, y = as_floats(X, "X"), np.asarray(y)
+    X = as_floats(X, "X")
+    y = np.asarray(y)
     if X.ndim != 2 or len(X) == 0 or y.shape != (len(X),):
         raise ValueError(
             "`X` and `y` must hold one target for each of at least one row; their shapes "
@@ -90,10 +93,8 @@ def posterior_figure(
         return ""
 
     def draw(figure: Figure) -> None:
-        plot, ax = (
-            plots.plot_classification_2d if labels else plots.plot_posterior_1d,
-            figure.subplots(),
-        )
+        plot = plots.plot_classification_2d if labels else plots.plot_posterior_1d
+        ax = figure.subplots()
         plot(model, X, y, ax=ax).legend(fontsize=7)
         ax.set(xlabel=names[0], ylabel=names[1] if labels else target[:30])
 
@@ -226,10 +227,8 @@ def fit_report(
         Command that made the model, for the foot of the page.
     """
     check_is_fitted(model)
-    names, parts = (
-        input_names(model, names),
-        [("What was fitted", table([("target", target), *model.summary_rows()]))],
-    )
+    names = input_names(model, names)
+    parts = [("What was fitted", table([("target", target), *model.summary_rows()]))]
     if scores:
         parts.append(("Scores on held-out rows", table(scores.items())))
     if lines := dict.fromkeys(" ".join(str(message).split()) for message in messages):

@@ -149,7 +149,7 @@ class Largest(NamedTuple):
 # %% ../nbs/10_shards.ipynb #d8935f85
 def added_parts(total: tuple[Any, ...] | None, part: tuple[Any, ...]) -> tuple[Any, ...]:
     """The sum of two tuples, entry by entry; a total of None counts as zero."""
-    return part if total is None else tuple(a + b for a, b in zip(total, part))
+    return part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
 
 # %% ../nbs/10_shards.ipynb #c5936a1a
 class Sums(NamedTuple):
@@ -237,9 +237,11 @@ def moved(state: SiteState, step: Step) -> SiteState:
         sites = (1.0 - step.back) * state.sites + step.back * state.last
         return SiteState.at(sites, state.last)
     kept = slice(-1 - len(step.gamma), None)
-    points, residuals = state.points[kept], state.residuals[kept]
+    points = state.points[kept]
+    residuals = state.residuals[kept]
     plain = state.sites + step.size * residuals[-1]
-    dx, dr = np.diff(points, axis=0), np.diff(residuals, axis=0)
+    dx = np.diff(points, axis=0)
+    dr = np.diff(residuals, axis=0)
     mixed = plain - np.tensordot(step.gamma, dx + step.size * dr, axes=1)
     bad = ~np.isfinite(mixed).all(axis=0) | (mixed[0] < np.minimum(plain[0], 0.0))
     return SiteState(np.where(bad, plain, mixed), state.sites, points, residuals)
@@ -284,7 +286,8 @@ class ShardRows:
     own_sites = True  # whether each data point has a site of its own
 
     def __post_init__(self) -> None:
-        n, M = len(self.y), len(self.Kuu.lower)
+        n = len(self.y)
+        M = len(self.Kuu.lower)
         self.known: bool = self.noise is not None  # whether the sites follow in closed form
         if self.tight and not self.known and (np.any(self.power > 0.0) or not self.own_sites):
             raise ValueError(
@@ -299,13 +302,12 @@ class ShardRows:
         self.latents: range = (
             range(self.latent[0], self.latent[0] + 1) if self.known else range(self.latent[1])
         )
-        self.kff, self.dff = np.empty(n), np.empty(n)
+        self.kff = np.empty(n)
+        self.dff = np.empty(n)
         self.beyond: np.ndarray = self.dff  # the variance of f that the marginals do not include
         self.chunks = self.rows = chunk_slices(n, M)
-        self.keeps_V, self.keeps_Kuf = (
-            self.keeps and n * M <= KEPT_V,
-            self.keeps and n * M <= KEPT_KUF,
-        )
+        self.keeps_V = self.keeps and n * M <= KEPT_V
+        self.keeps_Kuf = self.keeps and n * M <= KEPT_KUF
         self.kept: dict[int, tuple[Any, ...]] = {}  # V and pull-back of each chunk
         self.explained: set[int] = set()  # chunks whose unexplained variances are known
         self.clipped: dict[int, int] = {}  # number of clipped variances of each chunk
@@ -349,8 +351,10 @@ class SearchedRows(ShardRows):
 
         if start is None:
             map_chunks(work, range(len(self.chunks)))
-            shape, ones = (self.likelihood.n_latent, len(self.y)), np.ones(len(self.y))
-            mean, var = np.zeros(shape), np.broadcast_to(self.kff - self.beyond, shape)
+            shape = (self.likelihood.n_latent, len(self.y))
+            ones = np.ones(len(self.y))
+            mean = np.zeros(shape)
+            var = np.broadcast_to(self.kff - self.beyond, shape)
             _, d1, d2, _, _ = project(
                 self.likelihood, self.y, mean + self.offset, var + self.beyond, ones
             )
@@ -360,12 +364,15 @@ class SearchedRows(ShardRows):
             # in blocks, a site of power below 1 refers to a larger variance than the prior variance
             # of f
             start = found / (1.0 + (1.0 - self.power) * (self.dff - self.beyond) * found[0])
-        self.state, self.sums, self.outer = SiteState.at(start), None, {}
+        self.state = SiteState.at(start)
+        self.sums = None
+        self.outer = {}
 
     def all_marginals(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
         """The means (C, n), or (K, n) with K outputs, and variances (C, n) for the cavities."""
         outputs = posteriors[0].b.shape[1:] or (len(posteriors),)
-        mean, var = np.empty((*outputs, len(self.y))), np.empty((len(posteriors), len(self.y)))
+        mean = np.empty((*outputs, len(self.y)))
+        var = np.empty((len(posteriors), len(self.y)))
 
         def work(numbers: Sequence[int]) -> None:
             for i, V, _ in self.visit(numbers):
@@ -388,22 +395,22 @@ class Shard(SearchedRows):
         """
         rows = self.rows[i]
         dff, self.clipped[i] = unexplained_variance(kff, V)
-        self.kff[rows], self.dff[rows] = kff, dff
+        self.kff[rows] = kff
+        self.dff[rows] = dff
         if self.known:
             found = gaussian_sites(
                 self.y[rows], dff, self.noise[rows], self.kappa[rows], self.gamma[rows]
             )
-            self.state.sites[0][rows], self.state.sites[1][..., rows], self.terms[rows] = (
-                found[0],
-                found[1].T,
-                found[2],
-            )
+            self.state.sites[0][rows] = found[0]
+            self.state.sites[1][..., rows] = found[1].T
+            self.terms[rows] = found[2]
 
     def add_sites(self, c: int, i: int, V: np.ndarray, S: np.ndarray, s: np.ndarray) -> float:
         """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of
         log Z.
         """
-        rows, weight = self.rows[i], self.weight[self.rows[i]]
+        rows = self.rows[i]
+        weight = self.weight[self.rows[i]]
         precision, shift = self.state.sites if self.known else self.state.sites[:, c]
         s += V @ (weight * shift[..., rows]).T
         add_weighted(S, V, weight * precision[rows])
@@ -427,21 +434,20 @@ class Shard(SearchedRows):
         """The adjoints Kuf_bar (M, n) and kff_bar (n,) of chunk i, whose V is overwritten, and d₁
         and ∂ log Z/∂ log σ² of each of its rows, both without the weight.
         """
-        rows, weight = self.rows[i], self.weight[self.rows[i]]
+        rows = self.rows[i]
+        weight = self.weight[self.rows[i]]
         precision, shift = self.state.sites if self.known else self.state.sites[:, c]
-        precision, shift, dff = precision[rows], shift[..., rows].T, self.dff[rows]
-        kappa, gamma, power, ratio, var = (
-            self.kappa[rows],
-            self.gamma[rows],
-            self.power[rows],
-            self.scale[c],
-            0.0,
-        )
+        precision = precision[rows]
+        shift = shift[..., rows].T
+        dff = self.dff[rows]
+        kappa = self.kappa[rows]
+        gamma = self.gamma[rows]
+        power = self.power[rows]
+        ratio = self.scale[c]
+        var = 0.0
         if self.known:
-            power, ratio = (
-                kappa * gamma,
-                1.0 / (1.0 + (1.0 - gamma) * kappa * dff / self.noise[rows]),
-            )
+            power = kappa * gamma
+            ratio = 1.0 / (1.0 + (1.0 - gamma) * kappa * dff / self.noise[rows])
         if through is None:
             Kuf_bar, kff_bar, var, d1 = adjoint_chunk(
                 self.Kuu, whitened, V, precision, shift, power, weight, outer, ratio
@@ -463,7 +469,8 @@ class Shard(SearchedRows):
         mean, var = self.all_marginals(posteriors)
         precision, shift = map(np.atleast_2d, self.state.sites)
         proper = np.all(self.weight * precision * var < 1.0, axis=0)
-        precision, shift = np.where(proper, precision, 0.0), np.where(proper, shift, 0.0)
+        precision = np.where(proper, precision, 0.0)
+        shift = np.where(proper, shift, 0.0)
         mean, var = cavity(mean, var, precision, shift, self.weight)
         return np.where(proper, mean, np.nan), var + self.dff
 
@@ -477,16 +484,20 @@ def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
         return shard.sums
     if shard.state is None:
         shard.begin(start)
-    C, M, outputs = shard.latent[1], len(shard.Kuu.lower), shard.y.shape[1:]
+    C = shard.latent[1]
+    M = len(shard.Kuu.lower)
+    outputs = shard.y.shape[1:]
 
     def work(numbers: Sequence[int]) -> tuple[Any, ...]:
-        S, s, terms = np.zeros((C, M, M)), np.zeros((C, M, *outputs)), 0.0
+        S = np.zeros((C, M, M))
+        s = np.zeros((C, M, *outputs))
+        terms = 0.0
         for i, V, _ in shard.visit(numbers):
             for c in shard.latents:
                 terms += shard.add_sites(c, i, V, S[c], s[c])
         return S, s, terms
 
-    S, s, terms = map(sum, zip(*map_chunks(work, range(len(shard.chunks)))))
+    S, s, terms = map(sum, zip(*map_chunks(work, range(len(shard.chunks))), strict=True))
     counted = ((shard.weight > 0.0) & (np.ndim(shard.trained) > 0 or shard.trained > 0.0)).astype(
         float
     )
@@ -520,15 +531,19 @@ def projections(
     quadrature.
     """
     mean, var = shard.all_marginals(posteriors)
-    state, power, (precision, shift) = shard.state, shard.power, shard.state.sites
+    state = shard.state
+    power = shard.power
+    (precision, shift) = shard.state.sites
     smallest = float(np.min(1.0 - power * precision * var))
     if not smallest > 0.0:  # a cavity is not a distribution
-        h, worst = min(len(state.points), memory), Largest(np.inf)
+        h = min(len(state.points), memory)
+        worst = Largest(np.inf)
         return Projection(
             np.nan, np.nan, np.nan, worst, worst, worst, np.zeros((h, h)), np.zeros(h)
         )
     cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
-    f_mean, f_var = cavity_mean + shard.offset, cavity_var + scale * shard.beyond
+    f_mean = cavity_mean + shard.offset
+    f_var = cavity_var + scale * shard.beyond
     # all rows at once on one thread, because threads would only wait for its many small operations
     log_z, d1, d2, error, slopes = project(
         shard.likelihood, shard.y, f_mean, f_var, power, accuracy
@@ -544,7 +559,8 @@ def projections(
     residuals = np.concatenate([state.residuals, residual[None]])[-1 - memory :]
     shard.state = state._replace(points=points, residuals=residuals)
     units = np.stack([var, np.sqrt(var)])
-    last, differences = (residual * units).ravel(), np.diff(residuals, axis=0) * units
+    last = (residual * units).ravel()
+    differences = np.diff(residuals, axis=0) * units
     differences = differences.reshape(-1, residual.size)
     f_bar = d1 * shard.weight
     return Projection(
@@ -573,7 +589,9 @@ def step_sites(shard: Shard, step: Step) -> Sums:
     move.
     """
     if not shard.known:
-        shard.state, shard.sums, shard.outer = moved(shard.state, step), None, {}
+        shard.state = moved(shard.state, step)
+        shard.sums = None
+        shard.outer = {}
     return site_sums(shard)
 
 # %% ../nbs/10_shards.ipynb #d62e1418
@@ -592,15 +610,18 @@ def adjoints(
     diag(wτ)Vᵀ. Cost 4nM² flops for each latent function, 2nM² in the short form, and nM² more where
     V was not kept.
     """
-    outputs, M = shard.y.shape[1:], len(shard.Kuu.lower)
-    f_bar, slopes = np.zeros((*outputs, len(shard.y))), np.zeros(len(shard.y))
+    outputs = shard.y.shape[1:]
+    M = len(shard.Kuu.lower)
+    f_bar = np.zeros((*outputs, len(shard.y)))
+    slopes = np.zeros(len(shard.y))
     through = (
         [way_through(shard.Kuu, *pair) for pair in whitened] if short else [None] * len(whitened)
     )
     shard.scale = shard.scale if scale is None else scale
 
     def work(numbers: Sequence[int]) -> tuple[Any, ...]:
-        outer, pulled = np.zeros((len(whitened), M, M)), 0.0
+        outer = np.zeros((len(whitened), M, M))
+        pulled = 0.0
         for i, V, pull in shard.visit(numbers, last=True):
             bars = None
             for c in shard.latents:
@@ -608,11 +629,12 @@ def adjoints(
                 part, slope, d1 = shard.adjoint_of(c, i, own, whitened[c], through[c], outer[c])
                 bars = part if bars is None else added_parts(bars, part)
             if shard.known:
-                f_bar[..., shard.rows[i]], slopes[shard.rows[i]] = d1, slope
+                f_bar[..., shard.rows[i]] = d1
+                slopes[shard.rows[i]] = slope
             pulled = pulled + pull(*bars)
         return outer, pulled
 
-    outer, pulled = map(sum, zip(*map_chunks(work, range(len(shard.chunks)))))
+    outer, pulled = map(sum, zip(*map_chunks(work, range(len(shard.chunks))), strict=True))
     if not shard.known:
         return Adjoints(mirror(outer), pulled, 0.0, 0.0)
     slopes *= shard.weight * shard.trained
@@ -637,7 +659,8 @@ def answer_of(
     """
     # a search starts from sites, without the earlier sweeps of another search
     if question is site_sums:
-        own, rows = own and own[:1], slice(piece.first, piece.first + len(piece.X))
+        own = own and own[:1]
+        rows = slice(piece.first, piece.first + len(piece.X))
         arguments = [start if start is None else start[:, :, rows] for start in arguments]
     shard = make(piece, own)
     answer = question(shard, *arguments)

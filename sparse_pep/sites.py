@@ -214,19 +214,24 @@ def sequential_sweep(
     """Precision and shift of all sites, each (N,), after one step for each in turn, with the
     posterior updated after each step. Arguments and cost are those of `parallel_sweep`.
     """
-    precision, shift = precision.copy(), shift.copy()
+    precision = precision.copy()
+    shift = shift.copy()
     power, step = (np.broadcast_to(value, precision.shape) for value in (power, step))
     posterior = posterior_from_sums(Kuu, V * precision @ V.T, V @ shift)
     root = solve_lower(posterior.B, np.eye(len(V)))
-    cov, beta = root.T @ root, root.T @ posterior.b  # of the whitened v
+    # of the whitened v
+    cov = root.T @ root
+    beta = root.T @ posterior.b
     for n, v in enumerate(V.T):
         c = cov @ v
-        mean, var = v @ beta, v @ c
+        mean = v @ beta
+        var = v @ c
         old = precision[n], shift[n]
         precision[n], shift[n] = site_step(
             mean, var, dff[n], tilted, *old, power[n], step[n], rows=n
         )
-        more_precision, more_shift = precision[n] - old[0], shift[n] - old[1]
+        more_precision = precision[n] - old[0]
+        more_shift = shift[n] - old[1]
         gain = 1.0 + more_precision * var
         beta += c * (more_shift - more_precision * mean) / gain
         cov -= (more_precision / gain) * np.outer(c, c)

@@ -46,7 +46,8 @@ def principal_observations(
     shifts = vectors.T @ (posterior.B.lower @ posterior.b)
     sizes = np.linalg.norm(shifts.reshape(len(shifts), -1), axis=1)
     kept = (values > floor) | (faint & (sizes > SEEN * np.linalg.norm(sizes)))
-    values, vectors = np.maximum(values[kept], floor), vectors[:, kept]
+    values = np.maximum(values[kept], floor)
+    vectors = vectors[:, kept]
     root = np.sqrt(values)
     observations = shifts[kept].T / root
     terms = np.log(2 * np.pi) + np.log1p(values) + observations**2 / (1.0 + values)
@@ -93,7 +94,7 @@ def remember(posteriors: Sequence[Posterior], log_evidence: float, features: Fea
     for q in posteriors:
         precision = q.B.lower @ q.B.lower.T - np.eye(len(q.b))  # V diag(wτ) Vᵀ
         parts.append(principal_observations(q, precision, faint=True))
-    weights, observations, values = map(list, zip(*parts))
+    weights, observations, values = map(list, zip(*parts, strict=True))
     constant = log_evidence - sum(values)
     return Memory(features, weights, observations, constant, posteriors[0].Kuu.jitter)
 
@@ -107,16 +108,20 @@ def memory_covariances(
     NotImplementedError if the covariances of old and new features have no closed form. Cost O(M³ +
     R M²). Equations 16.3 and 16.4 of the site.
     """
-    W, M, kept = np.vstack(memory.weights), len(features), memory.kept
+    W = np.vstack(memory.weights)
+    M = len(features)
+    kept = memory.kept
     joint = features if kept else Mixture([features, memory.features])
     K, pull_joint = joint.Kuu_vjp(kernel)
     old = slice(0 if kept else M, None)
     if kept:
         lower = factorise(K, memory.jitter, "Kuu").lower
         seen = lower.T @ W.T  # in whitened coordinates, where rounding errors are smaller
-        Kug, kgg = lower @ seen, np.einsum("mr,mr->r", seen, seen)
+        Kug = lower @ seen
+        kgg = np.einsum("mr,mr->r", seen, seen)
     else:
-        Kug, kgg = K[:M, old] @ W.T, np.einsum("rm,rm->r", W @ K[old, old], W)
+        Kug = K[:M, old] @ W.T
+        kgg = np.einsum("rm,rm->r", W @ K[old, old], W)
 
     def pull(Kug_bar: np.ndarray, kgg_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
         bar = np.zeros_like(K)
@@ -153,16 +158,20 @@ def memory_shards(
     model, whose inducing variables have the factor `Kuu`. The observations have the power α.
     """
     Kug, kgg, pull = memory_covariances(memory, features, kernel)
-    shards, stop = [], 0
+    shards = []
+    stop = 0
     for c, observations in enumerate(memory.observations):
-        start, stop = stop, stop + len(observations)
+        start = stop
+        stop = stop + len(observations)
 
         def covariances(rows: slice, start: int = start) -> tuple[Any, ...]:
             here = slice(start + rows.start, start + rows.stop)
 
             def pull_back(Kuf_bar: np.ndarray, kff_bar: np.ndarray) -> np.ndarray:
-                Kug_bar, kgg_bar = np.zeros(Kug.shape), np.zeros(len(kgg))
-                Kug_bar[:, here], kgg_bar[here] = Kuf_bar, kff_bar
+                Kug_bar = np.zeros(Kug.shape)
+                kgg_bar = np.zeros(len(kgg))
+                Kug_bar[:, here] = Kuf_bar
+                kgg_bar[here] = kff_bar
                 return np.concatenate([to_vector(one) for one in pull(Kug_bar, kgg_bar)])
 
             return Kug[:, here].copy(), kgg[here], pull_back

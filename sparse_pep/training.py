@@ -82,7 +82,8 @@ def kmeans_points(
     if len(distinct) <= n_inducing:
         return distinct
     share = np.bincount(number.ravel(), None if weight is None else weight[seen])
-    scale, seed = column_spread(distinct, share), int(rng.integers(2**31))
+    scale = column_spread(distinct, share)
+    seed = int(rng.integers(2**31))
     Z = (
         KMeans(n_inducing, n_init=1, random_state=seed)
         .fit(distinct / scale, sample_weight=share)
@@ -118,7 +119,8 @@ def greedy_points(
     the unexplained variance is largest, until no data point has more than the fraction `tolerance`
     of its prior variance left. Cost O(NM²), memory O(NM). Equation 18.2 of the site.
     """
-    prior, chosen = kernel.diag(X), []
+    prior = kernel.diag(X)
+    chosen = []
     already = 0 if first is None else len(first)
     columns = np.empty((min(n_inducing, already + len(X)), len(X)))
     if already:
@@ -222,7 +224,8 @@ def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
     for name, value in parameters.items():
         if not (name.startswith("features.") and name.endswith("Z")):
             continue
-        (M, D), length = value.shape, 1.0
+        (M, D) = value.shape
+        length = 1.0
         for other, log_length in reversed(parameters.items()):
             if other.endswith("log_lengthscale") and np.shape(log_length) in ((), (D,)):
                 length = np.exp(log_length)
@@ -261,7 +264,7 @@ class TimeLimit:
         before, or if it is the second one.
         """
         if self.interrupted or not found:
-            raise  # noqa: PLE0704
+            raise
         self.interrupted = True
 
     def __str__(self) -> str:
@@ -285,15 +288,19 @@ class Objective:
     def __init__(
         self, model: Model, evidence: Callable[..., Any], fixed: Collection[str] = ()
     ) -> None:
-        self.model, self.evidence = model, evidence
+        self.model = model
+        self.evidence = evidence
         self.parameters: dict[str, np.ndarray] = model.parameters()
-        self.trained, free, logs = {}, [], []
+        self.trained = {}
+        free = []
+        logs = []
         for name, value in self.parameters.items():
             free.append(np.full(np.size(value), name not in fixed))
             if name not in fixed:
                 self.trained[name] = value
                 logs.append(np.full(np.size(value), "log_" in name))
-        self.free, self.logs = to_vector(free) > 0, to_vector(logs) > 0
+        self.free = to_vector(free) > 0
+        self.logs = to_vector(logs) > 0
         self.limits: np.ndarray = (
             limits_of(model.priors, self.trained)
             if model.priors
@@ -352,14 +359,13 @@ class WarmEvidence:
         tight: bool = False,
         record: Checkpoint | None = None,
     ) -> None:
-        self.data, self.power, self.jitter, self.memory, self.tight = (
-            data,
-            power,
-            jitter,
-            memory,
-            tight,
-        )
-        self.last, self.record = None, record
+        self.data = data
+        self.power = power
+        self.jitter = jitter
+        self.memory = memory
+        self.tight = tight
+        self.last = None
+        self.record = record
         if record is not None:
             record.begin()
 
@@ -394,7 +400,8 @@ class WarmEvidence:
             # distributed over the pieces of a source
             if start is not None and not isinstance(start, np.ndarray):
                 start = np.concatenate([start[k][0] for k in range(len(start))], axis=-1)
-            question, converged = digest(model.theta), bool(fit.converged)
+            question = digest(model.theta)
+            converged = bool(fit.converged)
             self.record.add(
                 Answer(
                     question, fit.log_evidence, gradient, converged, fit.n_sweeps, fit.jitter, start
@@ -434,9 +441,12 @@ class Training:
         return self.fit.log_evidence
 
 # %% ../nbs/18_training.ipynb #38522f9e
-STALLED, EXHAUSTED = 2, 1  # SciPy's status if the line search fails, and if a limit was reached
+# SciPy's status if the line search fails, and if a limit was reached
+STALLED = 2
+EXHAUSTED = 1
 # the fraction of the iterations over which progress is measured, and its limits
-LAST, FEWEST_AND_MOST = 0.15, (20, 60)
+LAST = 0.15
+FEWEST_AND_MOST = (20, 60)
 SHORTEST_AND_LONGEST = 20, 50  # histories of L-BFGS
 HISTORY_NUMBERS = 4_000_000  # in a history that is longer than the shortest
 
@@ -451,16 +461,16 @@ class Ascent:
     def __init__(
         self, objective: Objective, tol: float, n_data: float, limit: TimeLimit, bar: tqdm
     ) -> None:
-        self.objective, self.tol, self.needed, self.limit, self.bar = (
-            objective,
-            tol,
-            tol * n_data,
-            limit,
-            bar,
-        )
+        self.objective = objective
+        self.tol = tol
+        self.needed = tol * n_data
+        self.limit = limit
+        self.bar = bar
         self.units: np.ndarray = units_of(objective.trained)
         self.best = -np.inf, None, None, None  # value, vector, gradient and fit
-        self.worst, self.converged, self.late = np.inf, False, False
+        self.worst = np.inf
+        self.converged = False
+        self.late = False
         self.trace: list[tuple[float, float]] = []
         self.counts = {"n_evaluations": 0, "n_rejected": 0, "n_sweeps": 0, "jitter_largest": 0.0}
 
@@ -469,7 +479,8 @@ class Ascent:
         above all others and gradient zero. The best point, where a second run starts, is not
         evaluated again.
         """
-        vector, (best, at, slope, fit) = self.units * scaled, self.best
+        vector = self.units * scaled
+        (best, at, slope, fit) = self.best
         if at is not None and np.array_equal(vector, at):
             return -best, -self.units * slope
         self.counts["n_evaluations"] += 1
@@ -496,7 +507,8 @@ class Ascent:
         """Record the end of an iteration, and stop if training has converged or its time is
         over.
         """
-        value, at = -float(intermediate_result.fun), self.units * intermediate_result.x
+        value = -float(intermediate_result.fun)
+        at = self.units * intermediate_result.x
         self.trace.append(
             (value, self.objective.log_prior(at)[0] if self.objective.model.priors else 0.0)
         )
@@ -516,7 +528,8 @@ def outcome(ascent: Ascent, end: OptimizeResult, first: int) -> tuple[bool, str]
     """Whether training has converged, and a sentence that says how it ended. `end` is SciPy's
     account of the last run, and `first` the number of entries of the trace before it.
     """
-    n_iter, gain = len(ascent.trace) - 1, ascent.trace[-1][0] - ascent.trace[first - 1][0]
+    n_iter = len(ascent.trace) - 1
+    gain = ascent.trace[-1][0] - ascent.trace[first - 1][0]
     if ascent.converged:
         return (
             True,
@@ -545,10 +558,8 @@ def maximise(
     limit = limit or TimeLimit()
     with tqdm(total=options.max_iter, disable=not progress, desc="training", unit="it") as bar:
         ascent = Ascent(objective, options.tol, n_data, limit, bar)
-        end, before = (
-            OptimizeResult(x=objective.start / ascent.units, success=False, status=0, message=""),
-            1,
-        )
+        end = OptimizeResult(x=objective.start / ascent.units, success=False, status=0, message="")
+        before = 1
         bounds = (
             (objective.limits / ascent.units).T if np.any(np.isfinite(objective.limits)) else None
         )
@@ -556,7 +567,8 @@ def maximise(
         try:
             ascent.record(OptimizeResult(x=end.x, fun=ascent(end.x)[0]))
             for again in range(1 + options.max_iter):  # without the history
-                before, left = len(ascent.trace), max(1, options.max_iter + 1 - len(ascent.trace))
+                before = len(ascent.trace)
+                left = max(1, options.max_iter + 1 - len(ascent.trace))
                 rules = {
                     "maxcor": memory,
                     "maxls": 10,
@@ -610,7 +622,8 @@ def disturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = (
     """The model with a standard normal number added to each trained log parameter, and to weights
     in units of their size; inducing inputs and places keep their values.
     """
-    parameters, moved = model.parameters(), {}
+    parameters = model.parameters()
+    moved = {}
     for name, value in parameters.items():
         if name in fixed or not ("log_" in name or name.endswith(".weights")):
             continue
@@ -672,7 +685,7 @@ def train(
     data: "Rows | Source",
     power: float | np.ndarray = 0.5,
     jitter: float = 1e-8,
-    training: LBFGS | Adam = LBFGS(),
+    training: LBFGS | Adam = LBFGS(),  # noqa: B008
     fixed: Collection[str] = (),
     memory: Memory | None = None,
     tight: bool = False,  # noqa: B008
@@ -696,7 +709,8 @@ def train(
         check_fixed(model, fixed)
     if model.priors:
         check_priors(model.priors, model.parameters())
-    rng, limit = rng or np.random.default_rng(0), limit or TimeLimit(training.max_time)
+    rng = rng or np.random.default_rng(0)
+    limit = limit or TimeLimit(training.max_time)
     (n_data,) = data.total(weight_of)
     record = None
     if training.checkpoint is not None:
@@ -727,10 +741,12 @@ def train(
             record,
             callback,
         )
-    results, starts = [], 0
+    results = []
+    starts = 0
     try:
         while starts <= training.n_restarts and not (starts and limit.passed):
-            start, starts = disturbed(model, rng, fixed) if starts else model, starts + 1
+            start = disturbed(model, rng, fixed) if starts else model
+            starts = starts + 1
             evidence = WarmEvidence(data, power, jitter, memory, tight, record)
             try:
                 results.append(
@@ -764,7 +780,8 @@ def starting_lengthscale(model: Model, data: Rows) -> Model:
     few = data.at(np.arange(0, len(data.X), -(-len(data.X) // SAMPLE_ROWS)))._replace(
         power=None, blocks=None
     )
-    best, start = -np.inf, model
+    best = -np.inf
+    start = model
     for factor in SHORTER:
         kernel = replace(model.kernel, lengthscale=factor * model.kernel.lengthscale)
         for share in NOISES:
@@ -774,7 +791,8 @@ def starting_lengthscale(model: Model, data: Rows) -> Model:
             with suppress(np.linalg.LinAlgError):
                 height = model_evidence(shorter, few, 0.5, 1e-8).log_evidence
                 if height > best:
-                    best, start = height, replace(model, kernel=kernel)
+                    best = height
+                    start = replace(model, kernel=kernel)
     return start
 
 # %% ../nbs/18_training.ipynb #0ebd7119
@@ -796,7 +814,7 @@ def held_out_power(
     rng: np.random.Generator,
     powers: Sequence[float] = POWERS,
     jitter: float = 1e-8,
-    training: LBFGS = LBFGS(),
+    training: LBFGS = LBFGS(),  # noqa: B008
     fixed: Collection[str] = (),
     tight: bool = False,
     limit: TimeLimit | None = None,  # noqa: B008
@@ -811,7 +829,10 @@ def held_out_power(
     """
     order = rng.permutation(np.flatnonzero(np.broadcast_to(data.weight, data.n_data)))
     judges, learners = np.split(order, [max(1, round(HELD_OUT * len(order)))])
-    learning, judging, tried, limit = data.at(learners), data.at(judges), [], limit or TimeLimit()
+    learning = data.at(learners)
+    judging = data.at(judges)
+    tried = []
+    limit = limit or TimeLimit()
     weight = np.broadcast_to(judging.weight, judging.n_data)
     try:
         for power in powers:
@@ -843,7 +864,7 @@ def held_out_power(
                 break
     except KeyboardInterrupt:
         limit.interrupt(tried)
-    scores, models = zip(*tried)
+    scores, models = zip(*tried, strict=True)
     best = int(np.nanargmax(scores))
     return (
         float(powers[best]),
@@ -952,7 +973,8 @@ class HeldSums:
 
     def put(self, k: int, others: tuple[np.ndarray, np.ndarray], own: Sums) -> None:
         """Set the sums of batch k to `own`; `others` are the sums of all other batches."""
-        self.precision[k], self.shift[k] = own.precision, own.shift
+        self.precision[k] = own.precision
+        self.shift[k] = own.shift
         self.total = others[0] + own.precision, others[1] + own.shift
 
 # %% ../nbs/19_stochastic.ipynb #44d2c337
@@ -984,7 +1006,8 @@ def posteriors_with(
         )
     try:
         posteriors = [
-            posterior_from_sums(batch.Kuu, *part) for part in zip(total.precision, total.shift)
+            posterior_from_sums(batch.Kuu, *part)
+            for part in zip(total.precision, total.shift, strict=True)
         ]
     except np.linalg.LinAlgError:
         return None
@@ -1009,7 +1032,9 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
     nothing, if they are not before the step. Cost 4nM² flops for each latent function, O(M³) and
     the quadrature. Section 3.8 of the paper.
     """
-    shard, others, n_batches = batch.shard, held.without(k), len(held.shift)
+    shard = batch.shard
+    others = held.without(k)
+    n_batches = len(held.shift)
     own = site_sums(shard, sites)
     before = posteriors_with(batch, own, others)
     projection = None if before is None else Shards([shard]).ask(projections, before, FINE, 0)
@@ -1018,7 +1043,8 @@ def visit(batch: Batch, held: HeldSums, k: int, sites: np.ndarray | None = None)
             return None
         shard.state = shard.sums = None  # negative precisions, where the parameters have moved
         return visit(batch, held, k, np.stack([np.maximum(sites[0], 0.0), sites[1]]))
-    stale, terms = own.shift - held.shift[k], own.terms + projection.terms
+    stale = own.shift - held.shift[k]
+    terms = own.terms + projection.terms
     value = n_batches * terms
     for q in before:
         value += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
@@ -1041,12 +1067,16 @@ def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> 
     unbiased estimate of it. Equations 19.5 and 19.6 of the site; section 3.8 of the paper. Cost
     5nM² flops for each latent function, and O(M³).
     """
-    whitened, pulled = [whitened_moments(posterior) for posterior in found.posteriors], 0.0
-    likelihood_bar, mean_bar = found.projection.likelihood_bar, found.projection.mean_bar
+    whitened = [whitened_moments(posterior) for posterior in found.posteriors]
+    pulled = 0.0
+    likelihood_bar = found.projection.likelihood_bar
+    mean_bar = found.projection.mean_bar
     for shard in (batch.shard, *batch.earlier):
-        sums, own, Kuu_bar = site_sums(shard), adjoints(shard, whitened), 0.0
+        sums = site_sums(shard)
+        own = adjoints(shard, whitened)
+        Kuu_bar = 0.0
         for (mean, cov), precision, shift, outer in zip(
-            whitened, sums.precision, sums.shift, own.outer
+            whitened, sums.precision, sums.shift, own.outer, strict=True
         ):
             beta = np.atleast_2d(mean.T)
             H = len(beta) * (precision - precision @ cov) - outer
@@ -1077,7 +1107,9 @@ class AdamDirections:
     keep: ClassVar[tuple[float, float]] = 0.9, 0.999
 
     def __init__(self, size: int) -> None:
-        self.mean, self.square, self.n_steps = np.zeros(size), np.zeros(size), 0
+        self.mean = np.zeros(size)
+        self.square = np.zeros(size)
+        self.n_steps = 0
 
     def __call__(self, gradient: np.ndarray) -> np.ndarray:
         """The next direction (P,)."""
@@ -1092,7 +1124,8 @@ def step_lengths(parameters: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray
     """The unit in which each parameter moves (P,): for inducing inputs the standard deviation
     of the column of X (N, D), for all others 1.
     """
-    spread, units = X.std(axis=0), []
+    spread = X.std(axis=0)
+    units = []
     for name, value in parameters.items():
         places = name.startswith("features.") and name.endswith("Z")
         units.append(
@@ -1118,16 +1151,23 @@ class Batches:
     def __init__(
         self,
         model: Model,
-        data: "Rows | Source",
+        data: "Rows | Source",  # noqa: F821
         power: float,
         jitter: float,
         memory: Memory | None,
         tight: bool,  # noqa: F821
         rows: list[np.ndarray],
     ) -> None:
-        self.data, self.rows, self.next = data, rows, 0
-        self.power, self.jitter, self.memory, self.tight = power, jitter, memory, tight
-        shard, C, M = self.batch(model).shard, model.likelihood.n_latent, len(model.features)
+        self.data = data
+        self.rows = rows
+        self.next = 0
+        self.power = power
+        self.jitter = jitter
+        self.memory = memory
+        self.tight = tight
+        shard = self.batch(model).shard
+        C = model.likelihood.n_latent
+        M = len(model.features)
         if (size := len(rows) * C * M**2) > LARGE:
             warnings.warn(
                 f"the sums of {len(rows)} batches take {8e-9 * size:.1f} GB of memory; a "
@@ -1147,7 +1187,9 @@ class Batches:
         """The visit to the next batch, and an estimate of the gradient (P,) with respect to
         `model.theta`. LinAlgError if there is no proper posterior, and nothing was changed.
         """
-        k, rows, batch = self.next, self.rows[self.next], self.batch(model)
+        k = self.next
+        rows = self.rows[self.next]
+        batch = self.batch(model)
         found = visit(batch, self.held, k, None if batch.shard.known else self.sites[:, :, rows])
         if found is None:
             raise np.linalg.LinAlgError("q(u) or a cavity is not a distribution.")
@@ -1183,22 +1225,18 @@ class Epochs:
         n_data: float,
         rng: np.random.Generator,
     ) -> None:
-        self.objective, self.batches, self.n_epochs, self.n_data, self.rng = (
-            objective,
-            batches,
-            options.n_epochs,
-            n_data,
-            rng,
-        )
+        self.objective = objective
+        self.batches = batches
+        self.n_epochs = options.n_epochs
+        self.n_data = n_data
+        self.rng = rng
         few = batches.data.at(
             np.arange(0, batches.data.n_data, -(-batches.data.n_data // SAMPLE_ROWS))
         )
         self.units = options.learning_rate * step_lengths(objective.trained, few.X)
-        self.vector, self.directions, self.n_skipped = (
-            objective.start,
-            AdamDirections(len(objective.start)),
-            0,
-        )
+        self.vector = objective.start
+        self.directions = AdamDirections(len(objective.start))
+        self.n_skipped = 0
         self.trace: list[tuple[float, float, float]] = []
 
     def next_epoch(self) -> tuple[float, Visit | None]:
@@ -1206,9 +1244,12 @@ class Epochs:
         Returns the mean of the estimates of the objective, in nats, and the last visit; or NaN and
         None if every visit failed.
         """
-        epoch, batches = len(self.trace), self.batches
+        epoch = len(self.trace)
+        batches = self.batches
         for _ in range(1 if epoch else FIRST_PASSES):
-            values, stale, found = [], 0.0, None
+            values = []
+            stale = 0.0
+            found = None
             for batches.next in self.rng.permutation(len(self.batches.rows)):
                 try:
                     value, slope, found = self.objective(self.vector)
@@ -1226,10 +1267,8 @@ class Epochs:
                         *self.objective.limits,
                     )
             batches.held.add_up()
-        value, length = (
-            float(np.mean(values)) if values else np.nan,
-            np.linalg.norm(batches.held.total[1]),
-        )
+        value = float(np.mean(values)) if values else np.nan
+        length = np.linalg.norm(batches.held.total[1])
         drift = float(np.linalg.norm(stale) / length) if epoch and length > 0.0 else 0.0
         self.trace.append(
             (
@@ -1242,11 +1281,9 @@ class Epochs:
 
     def saved(self) -> dict[str, Any]:
         """What a checkpoint holds after an epoch, by name."""
-        batches, adam, (history, log_priors, drifts) = (
-            self.batches,
-            self.directions,
-            np.transpose(self.trace),
-        )
+        batches = self.batches
+        adam = self.directions
+        (history, log_priors, drifts) = np.transpose(self.trace)
         return {
             "vector": self.vector,
             "n_skipped": self.n_skipped,
@@ -1264,15 +1301,19 @@ class Epochs:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Continue from what `saved` returned."""
-        batches, adam = self.batches, self.directions
-        self.vector, self.n_skipped = saved["vector"], saved["n_skipped"]
-        self.trace = list(zip(*(saved[name] for name in ("history", "log_prior", "drift"))))
-        adam.mean, adam.square, adam.n_steps = saved["mean"], saved["square"], saved["n_steps"]
-        batches.held.precision, batches.held.shift, batches.sites = (
-            saved["precision"],
-            saved["shift"],
-            saved["sites"],
+        batches = self.batches
+        adam = self.directions
+        self.vector = saved["vector"]
+        self.n_skipped = saved["n_skipped"]
+        self.trace = list(
+            zip(*(saved[name] for name in ("history", "log_prior", "drift")), strict=True)
         )
+        adam.mean = saved["mean"]
+        adam.square = saved["square"]
+        adam.n_steps = saved["n_steps"]
+        batches.held.precision = saved["precision"]
+        batches.held.shift = saved["shift"]
+        batches.sites = saved["sites"]
         batches.held.add_up()
         self.rng.bit_generator.state = json.loads(saved["rng"])
 
@@ -1305,7 +1346,7 @@ def run_epochs(
 # %% ../nbs/19_stochastic.ipynb #d407fec9
 def train_by_batches(
     model: Model,
-    data: "Rows | Source",
+    data: "Rows | Source",  # noqa: F821
     power: float | np.ndarray,
     jitter: float,
     options: Adam,  # noqa: F821
@@ -1332,7 +1373,8 @@ def train_by_batches(
             "converted table."
         )
     if np.ndim(power):
-        data, power = data._replace(power=power), 0.5
+        data = data._replace(power=power)
+        power = 0.5
     rows = random_batches(data.n_data, options.batch_size, rng, data.blocks)
     batches = Batches(model, data, power, jitter, memory, tight, rows)
     objective = Objective(model, batches, fixed)
@@ -1353,9 +1395,11 @@ def train_by_batches(
             limit.interrupt(epochs.trace)
             fit = infer()
         history, log_priors, drifts = np.transpose(epochs.trace)
-        n_epochs, (converged, message) = len(history) - 1, judged(history, n_data, options.tol)
+        n_epochs = len(history) - 1
+        (converged, message) = judged(history, n_data, options.tol)
         if late := limit.interrupted or n_epochs < options.n_epochs:
-            converged, message = False, f"{limit} after {n_epochs} epochs"
+            converged = False
+            message = f"{limit} after {n_epochs} epochs"
         bar.total = bar.n
         bar.set_postfix_str(
             f"objective per data point {history[-1] / n_data:.4f}, "
@@ -1386,7 +1430,8 @@ def judged(history: np.ndarray, n_data: float, tol: float) -> tuple[bool, str]:
     """Whether the last quarter of the epochs gained or lost no more than `tol` nats per data point
     against the quarter before, and a sentence that says so.
     """
-    n_epochs, quarter = len(history) - 1, max(1, len(history) // 4)
+    n_epochs = len(history) - 1
+    quarter = max(1, len(history) // 4)
     if n_epochs < FEWEST_EPOCHS:
         return False, f"{n_epochs} epochs are too few to tell"
     rise = float(np.mean(history[-quarter:]) - np.mean(history[-2 * quarter : -quarter])) / n_data
@@ -1406,7 +1451,9 @@ def gains_of_noise(X: np.ndarray, z: np.ndarray) -> tuple[float, float]:
     from scipy.stats import norm, t  # slow to import, as the next
     from sklearn.tree import DecisionTreeRegressor
 
-    square, half, densities = z**2, len(z) // 2, []
+    square = z**2
+    half = len(z) // 2
+    densities = []
     for df in (2.0, 3.0, 5.0, 10.0):
         var = np.mean(square)
         for _ in range(50):
@@ -1416,7 +1463,8 @@ def gains_of_noise(X: np.ndarray, z: np.ndarray) -> tuple[float, float]:
         max_leaf_nodes=8, min_samples_leaf=max(20, half // 20), random_state=0
     )
     tree.fit(X[:half], np.log(np.maximum(square[:half], 1e-12)))
-    seen, leaf = tree.apply(X[:half]), tree.apply(X[half:])
+    seen = tree.apply(X[:half])
+    leaf = tree.apply(X[half:])
     var = (np.bincount(seen, square[:half]) / np.maximum(np.bincount(seen), 1))[leaf]
     varying = norm.logpdf(z[half:], scale=np.sqrt(var)) - norm.logpdf(
         z[half:], scale=np.sqrt(np.mean(square[:half]))
@@ -1430,7 +1478,8 @@ def bound_per_row(model: Model, rows: Rows, jitter: float) -> float:
     """The variational bound in nats per row, at the best scale of kernel and noise together, with
     the noise variance doubled as long as this raises it. Cost 4NM² flops for each variance.
     """
-    values, n_data = [-np.inf], rows.total(weight_of)[0]
+    values = [-np.inf]
+    n_data = rows.total(weight_of)[0]
     for inflation in 2.0 ** np.arange(MOST_DOUBLINGS):
         asked = {"power": 0.0, "jitter": jitter, "private": False, "inflation": inflation}
         value, flat = (

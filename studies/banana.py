@@ -50,11 +50,17 @@ def fit(job: dict, n_restarts: int = 0) -> list[dict]:
         training=LBFGS(n_restarts=n_restarts),
     )
     found = fitted(model, X, y) | scores_of(model, *test)
-    ends, begins = model.features_.Z, clone(model).set_params(training=None).fit(X, y).features_.Z
+    ends = model.features_.Z
+    begins = clone(model).set_params(training=None).fit(X, y).features_.Z
     names = ("x1", "x2", "x1_start", "x2_start", "proba")
     values = np.c_[ends, begins, model.predict_proba(ends)[:, 1]]
-    rows = [{"kind": "point", "line": m} | dict(zip(names, row)) for m, row in enumerate(values)]
-    edges = [np.linspace(low - 0.5, high + 0.5, 60) for low, high in zip(X.min(0), X.max(0))]
+    rows = [
+        {"kind": "point", "line": m} | dict(zip(names, row, strict=True))
+        for m, row in enumerate(values)
+    ]
+    edges = [
+        np.linspace(low - 0.5, high + 0.5, 60) for low, high in zip(X.min(0), X.max(0), strict=True)
+    ]
     plane = np.stack(np.meshgrid(*edges), axis=-1).reshape(-1, 2)
     lines = contour_generator(*edges, model.predict_proba(plane)[:, 1].reshape(60, 60)).lines(0.5)
     rows += [
@@ -113,6 +119,7 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     for ax, here in cells:
         draw(ax, here)
     edge = rows.loc[rows["kind"] == "boundary", ["x1", "x2"]]
-    low, high = edge.min() - 0.7, edge.max() + 0.7
+    low = edge.min() - 0.7
+    high = edge.max() + 0.7
     cells[0][0].set(xlim=(low["x1"], high["x1"]), ylim=(low["x2"], high["x2"]))
     return {"points": figure}

@@ -35,7 +35,8 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
     """A row for each kind of prediction of a fit to at most `most_rows` rows; `used` says
     whether a local one is used.
     """
-    data, rng = loaded(job["data"]), np.random.default_rng(job["split"])
+    data = loaded(job["data"])
+    rng = np.random.default_rng(job["split"])
     train, test = (rng.permutation(rows)[:most_rows] for rows in data.splits[job["split"]])
     options = {
         "power": job["power"],
@@ -109,7 +110,8 @@ def gains_of(rows: pd.DataFrame, kind: str, score: str) -> pd.DataFrame:
     """
     form = rows["prediction"].mask(rows["tight"].astype(bool), "tight")
     rows = rows.assign(method=form.where(rows["blocks"] == 1, form + ", blocks"))
-    rows, found = rows[rows["data"].map(kind_of) == kind], {}
+    rows = rows[rows["data"].map(kind_of) == kind]
+    found = {}
     for choice in CHOICES:
         for power, here in rows.groupby("power"):
             if choice in set(here["method"]):
@@ -135,7 +137,7 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     """The gains against the power, with their intervals."""
     figure = Figure(figsize=(12.0, 4.2), layout="constrained")
-    for ax, (title, which) in zip(figure.subplots(1, 3), COMPARED.items()):
+    for ax, (title, which) in zip(figure.subplots(1, 3), COMPARED.items(), strict=True):
         table = gains_of(rows, *which)
         for k, choice in enumerate(CHOICES):
             if choice in table.index:

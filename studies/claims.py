@@ -213,10 +213,12 @@ def ranked(kind: str, score: str, best: tuple, worst: tuple) -> Callable[[Tables
 
 
 def big_wins(tables: Tables) -> Finding:
-    words, held = [], []
+    words = []
+    held = []
     for score, better, worse in (("smse", 0.5, 1.0), ("smll", 0.5, 0.0), ("smll", 1.0, 0.0)):
         gain = gains(paired(tables["regression"], score, (better, worse)))
-        win, loss = gain[gain > 0.0].mean(), -gain[gain < 0.0].mean()
+        win = gain[gain > 0.0].mean()
+        loss = -gain[gain < 0.0].mean()
         held.append(win > loss)
         words.append(f"{score.upper()}, {better:g} against {worse:g}: {win:.2g} and {loss:.2g}")
     return Finding("mean win and mean loss: " + "; ".join(words), verdict(held))
@@ -256,7 +258,8 @@ def boundary(tables: Tables) -> Finding:
 
 def surfaces(tables: Tables) -> Finding:
     rows = tables["ionosphere"]
-    best, least = rows.loc[rows["log_marginal_likelihood"].idxmax()], rows.loc[rows["nll"].idxmin()]
+    best = rows.loc[rows["log_marginal_likelihood"].idxmax()]
+    least = rows.loc[rows["nll"].idxmin()]
     return Finding(
         f"choosing by the evidence costs {best['nll'] - least['nll']:.4f} nats of test loss",
         "holds" if best["nll"] - least["nll"] < 0.01 else "does not hold",
@@ -305,7 +308,8 @@ def noise_bias(tables: Tables) -> Finding:
 
 def noise_that_varies(tables: Tables) -> Finding:
     table = losses(tables["discussion"], ("one noise", "noise of its own"))
-    one, own = table["one noise"], table["noise of its own"][0.5]
+    one = table["one noise"]
+    own = table["noise of its own"][0.5]
     simulated = one.loc["varying"]
     gain = simulated[0.0] - simulated[1.0]
     words = (
@@ -352,7 +356,8 @@ def half(tables: Tables) -> Finding:
     )
 
 
-REGRESSION, CLASSES = "section 4.2", "section 4.3"
+REGRESSION = "section 4.2"
+CLASSES = "section 4.3"
 PAIRS = {
     "regression": [
         "0.5 beats 0 in SMSE (67 %)",

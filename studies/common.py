@@ -111,7 +111,8 @@ def scores_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> dict:
     """The standardised mean squared error of a regressor or the fraction of wrong labels, and
     the mean of −log p(y).
     """
-    found, nll = model.predict(X), -float(np.mean(model.predict_log_density(X, y)))
+    found = model.predict(X)
+    nll = -float(np.mean(model.predict_log_density(X, y)))
     wrong = smse(y, found) if isinstance(model, SparsePEPRegressor) else float(np.mean(found != y))
     return {"error": wrong, "nll": nll}
 
@@ -159,10 +160,8 @@ def grid_of_axes(
     """A figure with a row of axes for each M and a column for each power, and the rows for each
     of the axes.
     """
-    counts, powers = (
-        np.unique(rows["M"]),
-        [power for power in np.unique(rows["power"]) if power in powers],
-    )
+    counts = np.unique(rows["M"])
+    powers = [power for power in np.unique(rows["power"]) if power in powers]
     figure = Figure(figsize=(size[0] * len(powers), size[1] * len(counts)), layout="constrained")
     axes = figure.subplots(len(counts), len(powers), sharex=True, sharey=True, squeeze=False)
     cells = []

@@ -33,13 +33,14 @@ def flights_an_hour() -> Dataset:
     hour and day of the week.
     """
     flights = loaded("hflights")
-    columns = dict(zip(flights.feature_names, flights.X.T))
+    columns = dict(zip(flights.feature_names, flights.X.T, strict=True))
     table = pd.DataFrame(columns).assign(
         hour=columns["dep_minute"] // 60,
         day=30.44 * (columns["month"] - 1) + columns["day_of_month"],
     )
     table = table.groupby(["day", "hour", "day_of_week"]).size().reset_index(name="y")
-    X, y = table[["day", "hour", "day_of_week"]].to_numpy(float), table["y"].to_numpy(float)
+    X = table[["day", "hour", "day_of_week"]].to_numpy(float)
+    y = table["y"].to_numpy(float)
     return Dataset(COUNTED, X, y, ("day", "hour", "day_of_week"), random_splits(len(y), 5))
 
 
@@ -47,7 +48,8 @@ def rows_of(name: str, split: int, most_rows: int) -> tuple[np.ndarray, ...]:
     """X_train, y_train, X_test, y_test of a split, at most `most_rows` of each, drawn with the
     split as the seed.
     """
-    data, rng = flights_an_hour() if name == COUNTED else loaded(name), np.random.default_rng(split)
+    data = flights_an_hour() if name == COUNTED else loaded(name)
+    rng = np.random.default_rng(split)
     train, test = (rng.permutation(rows)[:most_rows] for rows in data.splits[split])
     return data.X[train], data.y[train], data.X[test], data.y[test]
 
@@ -57,7 +59,8 @@ def pit_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     y).
     """
     mean, var = model._latent(X)
-    likelihood, y = model.likelihood_, model._encoding(y)
+    likelihood = model.likelihood_
+    y = model._encoding(y)
     if isinstance(model, SparsePEPRegressor):
         return ndtr((y - mean) / np.sqrt(var + likelihood.noise_variance))
     upper = likelihood.average_cdf(y, mean, var)
@@ -84,7 +87,8 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
         model = SparsePEPClassifier(**options)
         row = fitted(model, X, y)
         proba = model.predict_proba(X_test)
-        hit, sure = model.classes_[proba.argmax(axis=1)] == y_test, proba.max(axis=1)
+        hit = model.classes_[proba.argmax(axis=1)] == y_test
+        sure = proba.max(axis=1)
         bins = np.digitize(sure, [0.6, 0.7, 0.8, 0.9, 0.95])
         row |= {f"n_{k}": int(np.sum(bins == k)) for k in range(6)}
         row |= {f"hit_{k}": float(np.sum(hit[bins == k])) for k in range(6)} | {
@@ -119,11 +123,13 @@ def leave_one_out(
     test targets by intervals that are stretched until the former is 90 %, and the share of test
     targets whose f is twice as uncertain as the median, with their coverage.
     """
-    noise, (mean, var) = model.noise_std_**2, model.leave_one_out_f()
+    noise = model.noise_std_**2
+    (mean, var) = model.leave_one_out_f()
     z = np.abs(y - mean) / np.sqrt(var + noise)
     z = z[np.isfinite(z)]
     mean, std = model.predict(X_test, return_std=True)
-    z_test, stretch = np.abs(y_test - mean) / std, np.quantile(z, 0.9) / ndtri(0.95)
+    z_test = np.abs(y_test - mean) / std
+    stretch = np.quantile(z, 0.9) / ndtri(0.95)
     spread = np.sqrt(model.predict_f(X_test)[1])
     far = spread > 2.0 * np.median(spread)
     row = {"loo_covered_0.9": float(np.mean(z <= ndtri(0.95))), "stretch": float(stretch)}
@@ -180,10 +186,8 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     likelihood and power.
     """
     numbers = rows[rows["likelihood"] != "classes"]
-    few, gaussian = (
-        numbers[numbers["M"] == numbers["M"].min()],
-        numbers[numbers["likelihood"] == "gaussian"],
-    )
+    few = numbers[numbers["M"] == numbers["M"].min()]
+    gaussian = numbers[numbers["likelihood"] == "gaussian"]
     found = {
         "covered by 90 % intervals, per cent": (
             100.0 * few[few["likelihood"] == "gaussian"].pivot_table("covered_0.9", "data", "power")
@@ -202,7 +206,9 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     gaussian = rows[(rows["likelihood"] == "gaussian") & (rows["M"] == rows["M"].min())]
     figure = Figure(figsize=(9.0, 2.4), layout="constrained")
     powers = sorted(gaussian["power"].unique())
-    for ax, power in zip(figure.subplots(1, len(powers), sharey=True, squeeze=False)[0], powers):
+    for ax, power in zip(
+        figure.subplots(1, len(powers), sharey=True, squeeze=False)[0], powers, strict=True
+    ):
         here = gaussian[gaussian["power"] == power]
         share = (
             here[[f"pit_{k}" for k in range(BINS)]].to_numpy() / here[["n_test"]].to_numpy()

@@ -116,7 +116,7 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     names = pd.unique(rows["data"])
     figure = Figure(figsize=(2.4 * len(names), 3.4), layout="constrained")
     axes = figure.subplots(1, len(names), squeeze=False)[0]
-    for ax, name in zip(axes, names):
+    for ax, name in zip(axes, names, strict=True):
         score = SCORES[kind_of(name)][1]
         for (k, method), blocks in product(enumerate(METHODS), (1, 20)):
             means = (

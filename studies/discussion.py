@@ -66,7 +66,8 @@ def fit(job: dict) -> list[dict]:
 
 def study(size: str) -> Study:
     """Noise that varies on simulated and on real data, and two ways to train a classifier."""
-    quick, n_splits = size == "quick", {"quick": 1, "standard": 3, "full": 10}[size]
+    quick = size == "quick"
+    n_splits = {"quick": 1, "standard": 3, "full": 10}[size]
     small = [name for name in REGRESSION if name not in LARGE] if at_hand() else ["diabetes"]
     noisy = grid_of(["varying"], 2 if quick else 10, ENDS, (20, 100)) + grid_of(
         small, n_splits, ENDS, (50,)
@@ -104,7 +105,7 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     """The log losses of both tables, a line for each data set."""
     figure = Figure(figsize=(12.0, 4.0), layout="constrained")
-    for ax, methods in zip(figure.subplots(1, 2), (LIKELIHOODS, TRAINING)):
+    for ax, methods in zip(figure.subplots(1, 2), (LIKELIHOODS, TRAINING), strict=True):
         table = losses(rows, methods)
         for k, ((name, M), one) in enumerate(table.iterrows()):
             ax.plot(

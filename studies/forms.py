@@ -33,7 +33,8 @@ def predicted(
     model = SparsePEPRegressor(
         n_inducing=30, standardize=True, random_state=seed, training=LBFGS(max_iter=20_000, tol=tol)
     )
-    X, y = unit * X[rows], unit * y[rows]
+    X = unit * X[rows]
+    y = unit * y[rows]
     model.fit(*((ArraySource(X, y, piece_rows=100), None) if pieces else (X, y)))
     mean, std = model.predict(unit * X_test[:300], return_std=True)
     return (

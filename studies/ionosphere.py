@@ -19,7 +19,8 @@ def data(name: str) -> tuple[np.ndarray, ...]:
     """
     whole = loaded(name)
     order = np.random.default_rng(0).permutation(len(whole.y))
-    train, test = order[:200], order[200:351]
+    train = order[:200]
+    test = order[200:351]
     scale = np.std(whole.X[train], axis=0)
     X = (whole.X - np.mean(whole.X[train], axis=0)) / np.where(scale > 0.0, scale, 1.0)
     return X[train], whole.y[train], X[test], whole.y[test]

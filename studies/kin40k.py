@@ -50,7 +50,7 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     table = means(rows)
     figure = Figure(figsize=(9.0, 1.2 + 0.24 * len(table)), layout="constrained")
     names = [", ".join(map(str, key)) for key in table.index]
-    for ax, score in zip(figure.subplots(1, 2, sharey=True), ("RMSE", "log density")):
+    for ax, score in zip(figure.subplots(1, 2, sharey=True), ("RMSE", "log density"), strict=True):
         for M, values in table[score].items():
             ax.plot(values, names, "o", label=f"M = {M}")
         ax.set(xlabel=score)

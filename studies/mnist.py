@@ -46,10 +46,8 @@ def data(name: str) -> tuple[np.ndarray, ...]:
         )
     found = []
     for part in ("train", "t10k"):
-        images, digits = (
-            read_idx(f"{part}-images-idx3-ubyte.gz", 16),
-            read_idx(f"{part}-labels-idx1-ubyte.gz", 8),
-        )
+        images = read_idx(f"{part}-images-idx3-ubyte.gz", 16)
+        digits = read_idx(f"{part}-labels-idx1-ubyte.gz", 8)
         found += [images.reshape(len(digits), 784) / 255.0, np.where(digits % 2 == 0, 1, -1)]
     return tuple(found)
 
@@ -72,7 +70,8 @@ def fit(job: dict, n_epochs: int, batch_size: int) -> list[dict]:
     batches, except in the last.
     """
     X, y, *test = data(job["data"])
-    rng, rows = np.random.default_rng(job["seed"]), []
+    rng = np.random.default_rng(job["seed"])
+    rows = []
 
     def record(epoch: object) -> None:
         row = {
@@ -82,7 +81,8 @@ def fit(job: dict, n_epochs: int, batch_size: int) -> list[dict]:
         }
         rows.append(row | scores(epoch.model, epoch.posteriors, *test))
 
-    piece, start = Rows(X, y.astype(float)), start_of(X, job["M"], rng)
+    piece = Rows(X, y.astype(float))
+    start = start_of(X, job["M"], rng)
     training = Adam(batch_size=batch_size, n_epochs=n_epochs, tol=1e-3)
     result = train(
         start, piece, job["power"], jitter=1e-6, training=training, rng=rng, callback=record
@@ -123,9 +123,9 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     """Error and loss after each pass, with a line for each power, dashed for the smaller M."""
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
-    styles = dict(zip(np.unique(rows["M"])[::-1], ("-", "--")))
-    colors = dict(zip(np.unique(rows["power"]), ("C0", "C2", "C1", "C3", "C4")))
-    for ax, score in zip(figure.subplots(1, 2), ("error", "nll")):
+    styles = dict(zip(np.unique(rows["M"])[::-1], ("-", "--"), strict=True))
+    colors = dict(zip(np.unique(rows["power"]), ("C0", "C2", "C1", "C3", "C4"), strict=True))
+    for ax, score in zip(figure.subplots(1, 2), ("error", "nll"), strict=True):
         for (M, power), one in rows.groupby(["M", "power"]):
             ax.plot(
                 one["epoch"],

@@ -54,10 +54,8 @@ def plot_pairs(table: pd.DataFrame, score: str, ax: Axes) -> None:
     place = ax.transAxes.inverted().transform(ax.transData.transform(drawn))
     x, y = place.T
     left = np.sum((x < 0.4) & (y > 0.7)) <= np.sum((x > 0.6) & (y < 0.3))  # the emptier corner
-    inset, gain = (
-        ax.inset_axes([0.03, 0.72, 0.36, 0.25] if left else [0.61, 0.03, 0.36, 0.25]),
-        gains(table),
-    )
+    inset = ax.inset_axes([0.03, 0.72, 0.36, 0.25] if left else [0.61, 0.03, 0.36, 0.25])
+    gain = gains(table)
     reach = np.quantile(np.abs(gain), 0.95) or 1.0
     inset.hist(np.clip(gain, -reach, reach), 21, range=(-reach, reach), color="0.6")
     inset.axvline(0.0, color="black", lw=0.8)
@@ -73,7 +71,8 @@ def plot_win_matrix(table: pd.DataFrame, score: str, ax: Axes) -> None:
     for i, j in np.argwhere(~np.eye(len(share), dtype=bool)):
         weight = "bold" if low[i, j] > 0.5 or high[i, j] < 0.5 else "normal"
         ax.text(j, i, f"{100.0 * share[i, j]:.0f}", ha="center", va="center", weight=weight)
-    names, places = [f"{power:g}" for power in table.columns], range(len(share))
+    names = [f"{power:g}" for power in table.columns]
+    places = range(len(share))
     ax.set(
         xticks=places,
         xticklabels=names,
@@ -115,7 +114,8 @@ def plot_against_inducing(table: pd.DataFrame, score: str, ax: Axes) -> None:
     """
     wide = table.unstack("M").dropna().stack("M", future_stack=True)
     by_M = wide.groupby(level="M")
-    means, errors = by_M.mean(), by_M.std() / np.sqrt(by_M.size().to_numpy()[:, None])
+    means = by_M.mean()
+    errors = by_M.std() / np.sqrt(by_M.size().to_numpy()[:, None])
     single = table.index.get_level_values("data").nunique() == 1
     for k, power in enumerate(means):
         color = colormaps["viridis"](0.85 * k / max(len(means.columns) - 1, 1))
@@ -131,7 +131,8 @@ def plot_against_inducing(table: pd.DataFrame, score: str, ax: Axes) -> None:
             lw=1.4,
             label=f"power {power:g}",
         )
-    low, high = means.min(axis=None), means.max(axis=None)
+    low = means.min(axis=None)
+    high = means.max(axis=None)
     ax.set(
         xscale="log",
         yscale="log" if 0.0 < 4.0 * low < high else "linear",

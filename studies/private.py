@@ -33,7 +33,8 @@ def share_explained(model: SparsePEPRegressor, X: np.ndarray) -> np.ndarray:
     """σ² / (σ² + D_n) of each row (N,), where D_n is the variance of f that the inducing points
     leave unexplained.
     """
-    Z, kernel = model.features_.Z, model.kernel_
+    Z = model.features_.Z
+    kernel = model.kernel_
     D, _ = unexplained_variance(
         kernel.diag(X), solve_lower(factorise(kernel(Z), 1e-8), kernel(Z, X))
     )
@@ -60,12 +61,11 @@ def powers_of_clusters(X: np.ndarray, y: np.ndarray, options: dict, seed: int) -
 def fit(job: dict, tol: float) -> list[dict]:
     """The row of one fit, with the mean of the powers of its rows."""
     X, y, X_test, y_test = train_and_test(job["data"], job["split"])
-    inputs, targets = StandardScaler().fit(X), StandardScaler().fit(y[:, None])
-    X, X_test, (y, y_test) = (
-        inputs.transform(X),
-        inputs.transform(X_test),
-        (targets.transform(t[:, None])[:, 0] for t in (y, y_test)),
-    )
+    inputs = StandardScaler().fit(X)
+    targets = StandardScaler().fit(y[:, None])
+    X = inputs.transform(X)
+    X_test = inputs.transform(X_test)
+    (y, y_test) = (targets.transform(t[:, None])[:, 0] for t in (y, y_test))
     options = {
         "n_inducing": job["M"],
         "random_state": job["seed"],

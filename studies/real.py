@@ -63,7 +63,8 @@ def jobs_of(kind: str, size: str) -> list[dict]:
     """
     if size == "quick":
         return grid_of(SMALL[kind] if at_hand() else SHIPPED[kind], 2, ENDS, (10, 20))
-    fewer, jobs = FEWER if size == "standard" else {}, []
+    fewer = FEWER if size == "standard" else {}
+    jobs = []
     for name in SETS[kind] if at_hand() else SHIPPED[kind]:
         jobs += grid_of((name,), 3 if name in fewer else 10, POWERS, fewer.get(name, COUNTS[kind]))
     return jobs + (
@@ -101,8 +102,8 @@ def tables(kind: str, rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def pair_figure(kind: str, rows: pd.DataFrame) -> Figure:
     """Scores of powers 0.5, 1 and 0 against each other, one row of axes for each score."""
     figure = Figure(figsize=(12.0, 8.6), layout="constrained")
-    for score, axes in zip(SCORES[kind], figure.subplots(2, 3)):
-        for ax, pair in zip(axes, PAIRS):
+    for score, axes in zip(SCORES[kind], figure.subplots(2, 3), strict=True):
+        for ax, pair in zip(axes, PAIRS, strict=True):
             plot_pairs(paired(rows, score, pair), score, ax)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=8)
     return figure
@@ -112,8 +113,8 @@ def each_set_figure(rows: pd.DataFrame, score: str) -> Figure:
     """The same for one score, with a row of axes for each data set and a colour for each M."""
     names = pd.unique(rows["data"])
     figure = Figure(figsize=(9.0, 1.9 * len(names)), layout="constrained")
-    for name, axes in zip(names, figure.subplots(len(names), 3, squeeze=False)):
-        for ax, pair in zip(axes, PAIRS):
+    for name, axes in zip(names, figure.subplots(len(names), 3, squeeze=False), strict=True):
+        for ax, pair in zip(axes, PAIRS, strict=True):
             a, b = pair
             one = paired(rows[rows["data"] == name], score, pair).droplevel(["data", "split"])
             ax.scatter(one[b], one[a], s=12, c=np.log(one.index), cmap="viridis")
@@ -126,8 +127,10 @@ def each_set_figure(rows: pd.DataFrame, score: str) -> Figure:
 def rank_figure(kind: str, rows: pd.DataFrame) -> Figure:
     """Matrix of wins, average ranks and critical differences of all powers."""
     figure = Figure(figsize=(12.0, 7.4), layout="constrained")
-    for score, axes in zip(SCORES[kind], figure.subplots(2, 3)):
-        for plot, ax in zip((plot_win_matrix, plot_average_ranks, plot_critical_difference), axes):
+    for score, axes in zip(SCORES[kind], figure.subplots(2, 3), strict=True):
+        for plot, ax in zip(
+            (plot_win_matrix, plot_average_ranks, plot_critical_difference), axes, strict=True
+        ):
             plot(paired(rows, score), score, ax)
     return figure
 
@@ -139,7 +142,7 @@ def inducing_figure(rows: pd.DataFrame, score: str) -> Figure:
     shape = -(-len(names) // 4), min(4, len(names))
     figure = Figure(figsize=(12.0, 2.9 * shape[0]), layout="constrained")
     axes = figure.subplots(*shape, squeeze=False).ravel()
-    for ax, name in zip(axes, names):
+    for ax, name in zip(axes, names, strict=True):
         plot_against_inducing(table.loc[[name]], score, ax)
         ax.set_title(name)
     for ax in axes[len(names) :]:

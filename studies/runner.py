@@ -79,13 +79,15 @@ def run_study(
     error or a lack of memory; other errors stop the study. Several workers use one thread of BLAS
     each; a single one is this process, with all threads.
     """
-    workers, commit = workers or os.cpu_count() or 1, commit_here()
+    workers = workers or os.cpu_count() or 1
+    commit = commit_here()
     paths = [study.path(folder, job) for job in study.jobs]
     paths[0].parent.mkdir(parents=True, exist_ok=True)
-    left = [(job, path) for job, path in zip(study.jobs, paths) if not path.exists()]
+    left = [(job, path) for job, path in zip(study.jobs, paths, strict=True) if not path.exists()]
     if workers > 1:
         os.environ.update(dict.fromkeys(THREADS, "1"))  # read by BLAS when a process starts
-    errors, context = [], get_context("spawn")
+    errors = []
+    context = get_context("spawn")
     with ThreadPoolExecutor(1) if workers == 1 else ProcessPoolExecutor(workers, context) as pool:
         futures = {
             pool.submit(do_job, study.fit, study.settings, *one, commit): one[0] for one in left

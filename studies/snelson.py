@@ -38,7 +38,8 @@ def fit(job: dict, n_restarts: int) -> list[dict]:
     for inducing points.
     """
     X, y = data(job["data"])
-    low, high = X.min(), X.max()
+    low = X.min()
+    high = X.max()
     begin = np.linspace(low + 0.4 * (high - low), low + 0.6 * (high - low), job["M"])
     training = LBFGS(n_restarts=n_restarts, tol=1e-5)
     model = SparsePEPRegressor(
@@ -51,9 +52,12 @@ def fit(job: dict, n_restarts: int) -> list[dict]:
     found = fitted(model, X, y) | {"noise_std": model.noise_std_}
     x = np.linspace(low - 1.0, high + 1.0, 121)
     mean, std = model.predict(x[:, None], return_std=True)
-    rows = [{"kind": "curve"} | dict(zip(("x", "mean", "std"), row)) for row in np.c_[x, mean, std]]
+    rows = [
+        {"kind": "curve"} | dict(zip(("x", "mean", "std"), row, strict=True))
+        for row in np.c_[x, mean, std]
+    ]
     rows += [
-        {"kind": "point"} | dict(zip(("x", "x_start"), row))
+        {"kind": "point"} | dict(zip(("x", "x_start"), row, strict=True))
         for row in np.c_[model.features_.Z[:, 0], begin]
     ]
     return [row | found for row in rows]

@@ -87,7 +87,8 @@ def interval(values: pd.Series | pd.DataFrame, n_draws: int = 10_000) -> Interva
     """
     splits = values.groupby(level=["data", "split"], sort=False).mean()
     sizes = splits.groupby(level="data", sort=False).size().to_numpy()
-    n, rng = len(units(values)), np.random.default_rng(0)
+    n = len(units(values))
+    rng = np.random.default_rng(0)
     if n < 2:
         raise ValueError("an interval needs at least two data sets, or two splits of a single one.")
     S = len(sizes)
@@ -110,7 +111,8 @@ def win_matrix(table: pd.DataFrame) -> Interval:
     """The share of the runs in which each method (row) beats each other one (column), arrays (P,
     P).
     """
-    P, costs = table.shape[1], table.to_numpy()
+    P = table.shape[1]
+    costs = table.to_numpy()
     each = wins((costs[:, None, :] - costs[:, :, None]).reshape(-1, P * P))
     return Interval(*(end.reshape(P, P) for end in interval(pd.DataFrame(each, table.index))))
 
@@ -119,7 +121,8 @@ def pairwise_wilcoxon(table: pd.DataFrame, pairs: Iterable[tuple]) -> pd.DataFra
     """Wilcoxon's signed-rank test of pairs of methods on the means of the data sets, with Holm's
     correction.
     """
-    found, means = [], units(table)
+    found = []
+    means = units(table)
     for a, b in pairs:
         gain = means[b] - means[a]
         found.append((a, b, np.sum(gain > 0), np.sum(gain < 0), wilcoxon(gain).pvalue))
@@ -187,7 +190,8 @@ def check_claims(rows: pd.DataFrame, claims: Iterable[Claim]) -> pd.DataFrame:
         found, low, high = map(float, interval(won))
         if np.ptp(one := units(won)) == 0.0:  # nothing to resample
             low, high = proportion_confint(found * len(one), len(one), method="wilson")
-        shares, sizes = won.groupby(level="data").mean(), won.groupby(level="data").size()
+        shares = won.groupby(level="data").mean()
+        sizes = won.groupby(level="data").size()
         # as many equal runs as these, which are weighted by data set (Kish 1965)
         n_runs = len(sizes) ** 2 / np.sum(1.0 / sizes)
         low_runs, high_runs = proportion_confint(found * n_runs, n_runs, method="wilson")
@@ -212,23 +216,28 @@ def claims_table(checked: pd.DataFrame) -> pd.DataFrame:
     """The table of `check_claims` as text with units."""
     columns = {
         "score": checked["score"].str.upper(),
-        "claim": [f"{a:g} beats {b:g}" for a, b in zip(checked["better"], checked["worse"])],
+        "claim": [
+            f"{a:g} beats {b:g}" for a, b in zip(checked["better"], checked["worse"], strict=True)
+        ],
         "stated": [
             "no clear winner" if pd.isna(percent) else f"{percent:g} %"
             for percent in checked["percent"]
         ],
         "found": [f"{found:.0%}".replace("%", " %") for found in checked["found"]],
         "95 % interval": [
-            f"{100 * a:.0f} to {100 * b:.0f} %" for a, b in zip(checked["low"], checked["high"])
+            f"{100 * a:.0f} to {100 * b:.0f} %"
+            for a, b in zip(checked["low"], checked["high"], strict=True)
         ],
         "if runs were independent": [
             f"{100 * a:.0f} to {100 * b:.0f} %"
-            for a, b in zip(checked["low_runs"], checked["high_runs"])
+            for a, b in zip(checked["low_runs"], checked["high_runs"], strict=True)
         ],
         "runs": checked["runs"],
         "ties": checked["ties"],
         "sets stated": checked["sets"],
-        "sets found": [f"{won} of {n}" for won, n in zip(checked["won"], checked["n_sets"])],
+        "sets found": [
+            f"{won} of {n}" for won, n in zip(checked["won"], checked["n_sets"], strict=True)
+        ],
         "verdict": checked["verdict"],
     }
     return pd.DataFrame(columns).set_index(["score", "claim"])

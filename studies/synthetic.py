@@ -16,7 +16,9 @@ from studies.pictures import plot_against_inducing
 from studies.runner import Study
 from studies.statistics import paired
 
-DIMENSIONS, NOISE_VARIANCE, N = 5, 0.04, 500
+DIMENSIONS = 5
+NOISE_VARIANCE = 0.04
+N = 500
 ROWS_OF = {"exact": 500, "true": 500, "exact 1000": 1000, "true 1000": 1000}  # "true": not trained
 PARAMETERS = ("kernel.log_variance", "kernel.log_lengthscale", "log_noise_variance")
 # what is not trained: the parameters are then the true ones, and the inducing points k-means
@@ -88,7 +90,8 @@ def fit(job: dict) -> list[dict]:
     distance of an inducing point from the nearest training row.
     """
     X, y, lengthscale = draw(seed := int(job["data"].removeprefix("draw")))
-    train, test = np.r_[0:N, 1000:1500][: ROWS_OF.get(job["method"], N)], np.arange(N, 1000)
+    train = np.r_[0:N, 1000:1500][: ROWS_OF.get(job["method"], N)]
+    test = np.arange(N, 1000)
     model = model_of(job, X[train], lengthscale)
     row = fitted(model, X[train], y[train]) | {"noise_std": float(model.noise_std_)}
     for end, there in (("_train", train), ("", test)):
@@ -97,7 +100,8 @@ def fit(job: dict) -> list[dict]:
             f"smse{end}": smse(y[there], mean),
             f"smll{end}": smll(y[there], mean, std**2, y[train]),
         }
-    (exact_mean, exact_var), var = exact_predictions(seed), std**2
+    (exact_mean, exact_var) = exact_predictions(seed)
+    var = std**2
     row["divergence"] = 0.5 * float(
         np.mean(np.log(var / exact_var) + (exact_var + (mean - exact_mean) ** 2) / var - 1.0)
     )
@@ -113,7 +117,8 @@ def study(size: str) -> Study:
         "standard": (10, POWERS, (5, 10, 20, 50, 100, 200)),
         "full": (30, POWERS, (5, 10, 20, 50, 100, 200, 500)),
     }[size]
-    jobs, names = [], [f"draw{k:02d}" for k in range(draws)]
+    jobs = []
+    names = [f"draw{k:02d}" for k in range(draws)]
     for name in names:
         jobs += [
             job | {"method": method}
@@ -156,9 +161,11 @@ def trace_figure(rows: pd.DataFrame) -> Figure:
     powers = np.unique(rows["power"])
     figure = Figure(figsize=(12.0, 5.4), layout="constrained")
     for score, axes in zip(
-        SCORES, figure.subplots(3, len(powers), sharex=True, sharey="row", squeeze=False)
+        SCORES,
+        figure.subplots(3, len(powers), sharex=True, sharey="row", squeeze=False),
+        strict=True,
     ):
-        for power, ax in zip(powers, axes):
+        for power, ax in zip(powers, axes, strict=True):
             lines = rows[rows["power"] == power].pivot_table(
                 index="M", columns="data", values=score
             )
@@ -174,7 +181,7 @@ def trained_figure(rows: pd.DataFrame) -> Figure:
     draw.
     """
     figure = Figure(figsize=(9.0, 2.8), layout="constrained")
-    for score, ax in zip(SCORES, figure.subplots(1, 3)):
+    for score, ax in zip(SCORES, figure.subplots(1, 3), strict=True):
         one = rows.pivot_table(index="data", columns="method", values=score)
         for ending, n in (("", 500), (" 1000", 1000)):
             if "true" + ending in one:
@@ -195,7 +202,7 @@ def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     """
     sparse, exact = (rows[rows["method"] == name] for name in ("sparse", "exact"))
     figure = Figure(figsize=(12.0, 4.3), layout="constrained")
-    for ax, score in zip(figure.subplots(1, 3), SCORES):
+    for ax, score in zip(figure.subplots(1, 3), SCORES, strict=True):
         plot_against_inducing(paired(sparse, score), score, ax)
         ax.axhline(exact[score].mean(), color="0.4", linestyle=":", label="exact GP")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=6)

@@ -78,7 +78,8 @@ def site(tmp_path_factory) -> Path:
     """
     alone = "PYTEST_XDIST_WORKER" not in os.environ
     base = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
-    out, root = base / "site", Path(__file__).parents[1]
+    out = base / "site"
+    root = Path(__file__).parents[1]
     with FileLock(base / "site.lock"):
         if not out.exists():
             before = sources(root)

@@ -73,7 +73,8 @@ def random_kernel(rng, X, Z, scale, variance, functionals=False):
     """A kernel in these units of inputs and of f^2, with inputs that it can take (perhaps with
     codes, or rows that describe functionals).
     """
-    D, choice = X.shape[1], 9 if functionals else rng.integers(20)
+    D = X.shape[1]
+    choice = 9 if functionals else rng.integers(20)
 
     def lengths():
         return scale * 10.0 ** rng.uniform(-0.7, 0.7, D)
@@ -121,8 +122,10 @@ def random_kernel(rng, X, Z, scale, variance, functionals=False):
 
 def random_features(rng, kernel, X, Z, scale):
     """Features that the kernel allows, most often other ones than inducing points."""
-    D, M = Z.shape[1], len(Z)
-    widths, frequencies = scale * rng.uniform(0.1, 1.0, D), rng.uniform(0.0, 2.0, D) / scale
+    D = Z.shape[1]
+    M = len(Z)
+    widths = scale * rng.uniform(0.1, 1.0, D)
+    frequencies = rng.uniform(0.0, 2.0, D) / scale
     some = [
         lambda: GaussianBlur(Z, widths),
         lambda: Wavelet(Z, widths, frequencies, rng.uniform(0, 3)),
@@ -145,21 +148,17 @@ def random_power(rng):
 
 def random_likelihood(rng, name=None):
     """A likelihood, targets for 12 rows, and the units of f^2 and the mean of f that suit them."""
-    N, unit, middle = 12, 10.0 ** rng.uniform(-6, 6), rng.uniform(-12, 12)
-    labels, counts, normal = (
-        rng.choice([-1.0, 1.0], N),
-        rng.poisson(2.0, N).astype(float),
-        rng.normal(size=N),
-    )
-    classes, low = (
-        np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3)),
-        rng.choice([None, -0.5 * unit]),
-    )
-    amounts, shape, real = (
-        np.exp(middle + normal),
-        10.0 ** rng.uniform(-0.5, 1),
-        unit * rng.standard_t(3, N),
-    )
+    N = 12
+    unit = 10.0 ** rng.uniform(-6, 6)
+    middle = rng.uniform(-12, 12)
+    labels = rng.choice([-1.0, 1.0], N)
+    counts = rng.poisson(2.0, N).astype(float)
+    normal = rng.normal(size=N)
+    classes = np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3))
+    low = rng.choice([None, -0.5 * unit])
+    amounts = np.exp(middle + normal)
+    shape = 10.0 ** rng.uniform(-0.5, 1)
+    real = unit * rng.standard_t(3, N)
     kinds = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
     name = name or str(
         rng.choice(
@@ -218,12 +217,10 @@ def evidence(rng, name=None):
     units, against its dense formula.
     """
     likelihood, y, variance, mean = random_likelihood(rng, name)
-    N, M, D, scale = (
-        rng.integers(3, len(y) + 1),
-        rng.integers(1, 6),
-        rng.integers(1, 4),
-        10.0 ** rng.uniform(-6, 6),
-    )
+    N = rng.integers(3, len(y) + 1)
+    M = rng.integers(1, 6)
+    D = rng.integers(1, 4)
+    scale = 10.0 ** rng.uniform(-6, 6)
     mixed = isinstance(likelihood, likelihoods.Mixed)
     kernel, X, Z = random_kernel(
         rng,
@@ -252,18 +249,14 @@ def evidence(rng, name=None):
         if name and rng.uniform() < 0.3
         else {}
     )
-    features, more = (
-        random_features(rng, kernel, X, Z, scale),
-        "tight" if name and rng.uniform() < 0.3 else "",
-    )
+    features = random_features(rng, kernel, X, Z, scale)
+    more = "tight" if name and rng.uniform() < 0.3 else ""
     problem = Problem(likelihood, power, kernel, features, ConstantMean(mean), more, drawn)
     jitter = float(rng.choice([0.0, 1e-8])) if np.linalg.cond(features.Kuu(kernel)) < 1e8 else 1e-8
-    fit, name = (
-        adapter.evidence(
-            problem.model, adapter.in_memory(**drawn), 0.5, jitter=jitter, tight=problem.tight
-        ),
-        type(likelihood).__name__,
+    fit = adapter.evidence(
+        problem.model, adapter.in_memory(**drawn), 0.5, jitter=jitter, tight=problem.tight
     )
+    name = type(likelihood).__name__
     if not fit.converged:
         return f"{name}: not converged; the fit says so"
     value, size = problem.dense(fit)
@@ -279,12 +272,11 @@ def evidence(rng, name=None):
 
 def random_estimator(rng):
     """An estimator with random arguments, and data for it."""
-    scale, kind = (
-        10.0 ** rng.uniform(-6, 6),
-        str(rng.choice(["regressor", "classifier", "general"])),
-    )
+    scale = 10.0 ** rng.uniform(-6, 6)
+    kind = str(rng.choice(["regressor", "classifier", "general"]))
     X = scale * rng.normal(size=(rng.integers(12, 40), rng.integers(1, 4)))
-    N, tight = len(X), bool(rng.uniform() < 0.2)
+    N = len(X)
+    tight = bool(rng.uniform() < 0.2)
     arguments = {
         "n_inducing": int(rng.integers(1, 12)),
         "power": random_power(rng),
@@ -339,7 +331,7 @@ def fitted(rng):
         again = load(Path(folder) / "m.npz").predict_f(X)
     return (
         None
-        if all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again))
+        if all(np.array_equal(a, b, equal_nan=True) for a, b in zip(found, again, strict=True))
         else "another model after loading"
     )
 
@@ -355,7 +347,8 @@ def command(*words):
         try:
             main_command(list(words))
         except SystemExit as end:
-            code, said = end.code, errors.getvalue()
+            code = end.code
+            said = errors.getvalue()
     good = not code or (code == 2 and said.startswith("Error: ") and said.count("\n") == 1)
     return code, None if good else f"status {code}: {said[-300:]}"
 
@@ -364,7 +357,8 @@ def table(rng):
     """`fit` and `predict` with a damaged table."""
     end, content = mutations.table_file(rng)
     with tempfile.TemporaryDirectory() as folder:
-        path, model = Path(folder) / f"t.{end}", f"{folder}/m.npz"
+        path = Path(folder) / f"t.{end}"
+        model = f"{folder}/m.npz"
         path.write_bytes(content)
         more = [["--likelihood", "auto"], ["--decimal", ","], [], []][rng.integers(4)]
         status, fault = command(
@@ -426,7 +420,8 @@ def damaged_file(rng, which):
     those of the whole one.
     """
     k = rng.integers(3)
-    content, expected = whole_files()[k][which], whole_files()[k][2]
+    content = whole_files()[k][which]
+    expected = whole_files()[k][2]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         path = Path(folder) / "inner" / "m.npz"
         path.parent.mkdir()
@@ -452,11 +447,9 @@ SIGNALS = (
 
 def stopped(rng):
     """The command `fit`, ended by a signal at any moment and called again."""
-    X, number, before = (
-        rng.normal(size=(300, 3)),
-        (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[rng.integers(3)],
-        rng.uniform(0.5, 8.0),
-    )
+    X = rng.normal(size=(300, 3))
+    number = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT)[rng.integers(3)]
+    before = rng.uniform(0.5, 8.0)
     labels = ["--likelihood", "auto"] * int(rng.integers(2))
     y = np.sin(3 * X[:, 0]) + 0.1 * X[:, 1]
     with tempfile.TemporaryDirectory() as folder:
@@ -519,7 +512,8 @@ def threads(rng):
             return np.array(clone(model).fit(X, y).predict_f(X)).tobytes()
 
     with threadpool_limits(int(rng.integers(1, 4)), user_api="blas"):
-        cases, before = [random_estimator(rng) for _ in range(2)], global_state()
+        cases = [random_estimator(rng) for _ in range(2)]
+        before = global_state()
         alone = [bits(*case) for case in cases]
         with ThreadPoolExecutor(2) as pool:
             together = list(pool.map(lambda case: bits(*case), [*cases, *cases]))
@@ -538,11 +532,9 @@ def same(rng):
         if model.blocks and np.unique(X, axis=0).shape == X.shape
         else None
     )
-    points, unit, order = (
-        X[: model.n_inducing] / X.std(axis=0),
-        10.0 ** rng.uniform(-6, 6),
-        np.arange(len(X)),
-    )
+    points = X[: model.n_inducing] / X.std(axis=0)
+    unit = 10.0 ** rng.uniform(-6, 6)
+    order = np.arange(len(X))
     model.set_params(
         training=None,
         standardize=True,
@@ -553,7 +545,8 @@ def same(rng):
         features=InducingPoints(points),
     )
     target = rng.choice([1.0, unit]) if isinstance(model, SparsePEPRegressor) else 1.0
-    values, turn = [], rng.permutation(len(X))
+    values = []
+    turn = rng.permutation(len(X))
     for rows, scale, height, limit in (
         (order, 1.0, 1.0, 1),
         (turn, 1.0, 1.0, 1),
@@ -613,11 +606,9 @@ def main():
     warnings.simplefilter("ignore")
     if wanted.only is not None:
         return print(*problem(wanted.only, wanted.kind))
-    counts, end, seed = (
-        collections.Counter(),
-        time.monotonic() + 60.0 * wanted.minutes,
-        1_000_000 * wanted.seed - 1,
-    )
+    counts = collections.Counter()
+    end = time.monotonic() + 60.0 * wanted.minutes
+    seed = 1_000_000 * wanted.seed - 1
     while time.monotonic() < end:
         seed += 1
         try:
@@ -625,10 +616,10 @@ def main():
         except KeyboardInterrupt:
             break
         except Exception as error:  # whatever it is, it is counted and shown
-            kind, fault = (
-                "raised",
+            kind = "raised"
+            fault = (
                 f"{type(error).__name__}: {str(error)[:200]} "
-                f"({traceback.extract_tb(error.__traceback__)[-1].name})",
+                f"({traceback.extract_tb(error.__traceback__)[-1].name})"
             )
         counts[kind] += 1
         if fault is not None:

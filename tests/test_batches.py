@@ -38,7 +38,8 @@ from sparse_pep.training import (
     visit,
 )
 
-JITTER, rng = 1e-8, np.random.default_rng(5)
+JITTER = 1e-8
+rng = np.random.default_rng(5)
 ROWS = np.array_split(rng.permutation(N), 3)  # of 7, 7 and 6: not all alike
 CASES = [name for name, problem in PROBLEMS.items() if problem.gaussian or not problem.tight]
 
@@ -50,18 +51,16 @@ class Case:
 
     def __init__(self, name, earlier=False):
         problem = PROBLEMS[name]
-        self.known, self.power, self.model, self.data = (
-            problem.gaussian,
-            problem.common_power,
-            problem.model,
-            Rows(**problem.data),
-        )
-        rows, self.memory = (
+        self.known = problem.gaussian
+        self.power = problem.common_power
+        self.model = problem.model
+        self.data = Rows(**problem.data)
+        rows = (
             random_batches(N, 7, np.random.default_rng(0), BLOCKS)
             if "blocks" in problem.data
-            else ROWS,
-            None,
+            else ROWS
         )
+        self.memory = None
         if earlier:
             before = Rows(X[::2] + 0.3, problem.y[::2])
             fit = model_evidence(self.model, before, 0.5, JITTER)
@@ -83,14 +82,19 @@ class Case:
 
 @pytest.mark.parametrize(
     ("name", "earlier"),
-    [*zip(CASES, [False] * 99), ("gaussian, weighted outputs", True), ("probit, blocks", True)],
+    [
+        *zip(CASES, [False] * 99, strict=True),
+        ("gaussian, weighted outputs", True),
+        ("probit, blocks", True),
+    ],
 )
 def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_data(name, earlier):
     """At the fixed point gradients of batches add up to the gradient, estimates of log Z average to
     log Z, and a visit changes nothing.
     """
     case = Case(name, earlier)
-    (fit, gradient), batches = case.exact(), case.batches
+    (fit, gradient) = case.exact()
+    batches = case.batches
     if not case.known:
         batches.sites[:] = fit.start
     for k, rows in enumerate(batches.rows):
@@ -103,11 +107,10 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
         batch_of(case.model, case.data, case.power, JITTER, tight=case.how["tight"]).shard,
         fit.start,
     )
-    assert (
-        error(batches.held.total[0], whole.precision) < 1e-12
-        and error(batches.held.total[1], whole.shift) < 1e-12
-    )
-    total, values = 0.0, []
+    assert error(batches.held.total[0], whole.precision) < 1e-12
+    assert error(batches.held.total[1], whole.shift) < 1e-12
+    total = 0.0
+    values = []
     for batches.next in range(len(batches.rows)):  # noqa: B020
         found, slope = batches(case.model)
         values.append(found.log_evidence)
@@ -116,10 +119,8 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
     if not case.known:
         assert error(batches.sites, fit.start) < 2e-6
     earlier = 0.0 if case.memory is None else case.memory.log_constant
-    assert (
-        np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7)
-        and error(total, gradient) < 3e-6
-    )
+    assert np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7)
+    assert error(total, gradient) < 3e-6
 
 
 # ---- visits that fail
@@ -131,11 +132,9 @@ def student_batch(power=1.0, n=N):
 
 
 def test_what_is_no_distribution_is_turned_back_from():
-    proper, greedy, found = (
-        np.zeros((2, 1, N)),
-        np.stack([np.full((1, N), -5.0), np.zeros((1, N))]),
-        [],
-    )
+    proper = np.zeros((2, 1, N))
+    greedy = np.stack([np.full((1, N), -5.0), np.zeros((1, N))])
+    found = []
     batch = student_batch()
     assert (
         posteriors_with(batch, site_sums(batch.shard, greedy), HeldSums(1, (1, 5)).without(0))
@@ -168,7 +167,8 @@ def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
     sums = site_sums(batch.shard, np.array([[[5.0 / (v @ v)]], [[0.0]]]))
     # 1 − 2 + 5 is a precision, and 1 − 2, that of the cavity at power 1, is none
     posteriors = posteriors_with(batch, sums, (-2.0 * along, np.zeros((1, 5))))
-    assert posteriors is not None and is_proper(batch.shard, posteriors) == proper
+    assert posteriors is not None
+    assert is_proper(batch.shard, posteriors) == proper
     assert np.isfinite(projections(batch.shard, posteriors, Accuracy(1e-6, 0.1), 0).terms) == proper
     bare = site_sums(fresh().shard, np.zeros((2, 1, 1)))
     # singular: only with jitter
@@ -177,21 +177,22 @@ def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
 
 def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     """Sites so negative that only a quarter of the way to them leaves a distribution."""
-    batch, held = student_batch(0.0), HeldSums(1, (1, 5))
+    batch = student_batch(0.0)
+    held = HeldSums(1, (1, 5))
     ((_, V, _),) = batch.shard.visit([0])
     aim = np.full((1, 20), -3.0 / np.linalg.eigvalsh(V @ V.T)[-1])
     monkeypatch.setattr("sparse_pep.shards.new_site", lambda *arguments: (aim, np.ones((1, 20))))
-    assert (
-        visit(batch, held, 0, np.zeros((2, 1, 20))) is not None
-        and error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
-    )
+    assert visit(batch, held, 0, np.zeros((2, 1, 20))) is not None
+    assert error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
     assert error(held.total[0][0], V * (0.25 * aim[0]) @ V.T) < 1e-12
 
 
 @pytest.mark.parametrize("broken", ["visit", "batch_gradient"])
 def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeypatch):
-    start, data = PROBLEMS["probit"].model, Rows(**PROBLEMS["probit"].data)
-    working, answer = getattr(training, broken), None if broken == "visit" else np.full(10, np.nan)
+    start = PROBLEMS["probit"].model
+    data = Rows(**PROBLEMS["probit"].data)
+    working = getattr(training, broken)
+    answer = None if broken == "visit" else np.full(10, np.nan)
     now_and_then = mock.Mock(
         side_effect=lambda *arguments: (
             answer if now_and_then.call_count % 2 else working(*arguments)
@@ -200,11 +201,13 @@ def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeyp
     monkeypatch.setattr(training, broken, now_and_then)
     result = train(start, data, training=Adam(batch_size=N, n_epochs=4))
     # six visits, two of them before
-    assert result.counts["n_rejected"] == 3 and result.counts["n_evaluations"] == 2
+    assert result.counts["n_rejected"] == 3
+    assert result.counts["n_evaluations"] == 2
     assert np.isfinite(result.log_evidence)
     monkeypatch.setattr(training, broken, lambda *arguments: answer)
     result = train(start, data, training=Adam(batch_size=8, n_epochs=1))
-    assert result.counts["n_evaluations"] == 0 and np.all(np.isnan(result.history))
+    assert result.counts["n_evaluations"] == 0
+    assert np.all(np.isnan(result.history))
     np.testing.assert_array_equal(result.model.theta, start.theta)
 
 
@@ -212,8 +215,10 @@ def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeyp
 
 
 def test_adam_is_as_published():
-    gradients, adam = rng.normal(size=(6, 3)), AdamDirections(3)
-    first, second = np.zeros(3), np.zeros(3)
+    gradients = rng.normal(size=(6, 3))
+    adam = AdamDirections(3)
+    first = np.zeros(3)
+    second = np.zeros(3)
     for t, g in enumerate(gradients, start=1):  # algorithm 1 of the paper, line by line
         first = 0.9 * first + 0.1 * g
         second = 0.999 * second + 0.001 * g**2
@@ -232,11 +237,9 @@ def test_inducing_inputs_move_in_units_of_the_inputs_and_the_rate_falls_to_nothi
     units = from_vector(step_lengths(model.parameters(), wide), model.parameters())
     np.testing.assert_allclose(units.pop("features.Z"), np.tile(wide.std(axis=0), (3, 1)))
     assert all(np.all(unit == 1.0) for unit in units.values())
-    assert (
-        decay(0.0) == 1.0
-        and decay(0.5) == pytest.approx(0.5)
-        and decay(1.0) == pytest.approx(0.0, abs=1e-15)
-    )
+    assert decay(0.0) == 1.0
+    assert decay(0.5) == pytest.approx(0.5)
+    assert decay(1.0) == pytest.approx(0.0, abs=1e-15)
 
 
 MANY_X, MANY_Y = banana_like(300, seed=1)
@@ -267,21 +270,17 @@ def test_an_optimum_is_stayed_at(name):
         training=Adam(batch_size=7, learning_rate=0.01, n_epochs=1),
         **how,
     )
-    assert (
-        moved.log_evidence < end.log_evidence - 0.5
-        and abs(found.log_evidence - end.log_evidence) < 0.05
-    )
+    assert moved.log_evidence < end.log_evidence - 0.5
+    assert abs(found.log_evidence - end.log_evidence) < 0.05
 
 
 @pytest.mark.parametrize("name", ["gaussian, outputs", "probit"])
 def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tmp_path):
     monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
-    case, options, counted = (
-        Case(name),
-        {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"},
-        [],
-    )
+    case = Case(name)
+    options = {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"}
+    counted = []
 
     def stop(epoch):
         counted.append(epoch.number)
@@ -293,10 +292,8 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
         train(*given, training=Adam(**options), callback=stop).message
         == "it was interrupted after 2 epochs"
     )
-    resumed, whole = (
-        train(*given, training=Adam(**options), callback=stop),
-        train(*given, training=Adam(**options | {"checkpoint": None})),
-    )
+    resumed = train(*given, training=Adam(**options), callback=stop)
+    whole = train(*given, training=Adam(**options | {"checkpoint": None}))
     assert counted == [0, 1, 2, 2, 3, 4, 5]  # the third epoch was not saved when it was stopped
     np.testing.assert_array_equal(resumed.model.theta, whole.model.theta)
     np.testing.assert_array_equal(resumed.history, whole.history)
@@ -317,14 +314,17 @@ def test_convergence_is_said_honestly(monkeypatch):
         0.5,
         training=Adam(batch_size=10, n_epochs=2),
     )
-    assert few.fit.start is None and not few.converged and "too few" in few.message
+    assert few.fit.start is None
+    assert not few.converged
+    assert "too few" in few.message
     assert judged(np.array([9.0] * 6 + [1.0, 3.0, 6.0, 8.0]), 10.0, 0.6) == (True, mock.ANY)
     for rise, words in (
         (20.0, "gained 2.0e+01"),
         (-20.0, "lost 2.0e+01 nats per data point; a lower `learning_rate`"),
     ):
         converged, message = judged(np.repeat([0.0, rise * 300], [9, 3]), 300.0, 10.0)
-        assert not converged and words in message
+        assert not converged
+        assert words in message
     kept = training.model_evidence
     monkeypatch.setattr(
         training, "model_evidence", lambda *a, **k: replace(kept(*a, **k), converged=False)

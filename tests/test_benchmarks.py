@@ -54,8 +54,10 @@ def test_ours_climbs_down_its_gradient(task):
     found = approx_fprime(objective.start, lambda vector: objective(vector)[0], 1e-5)
     np.testing.assert_allclose(slope, found, atol=2e-2 * np.max(np.abs(found)))
     iterations, trace = objective.train(5)
-    assert iterations == 5 and len(trace) >= 5
-    assert trace[0][1] == pytest.approx(value, rel=1e-6) and trace[-1][1] < value
+    assert iterations == 5
+    assert len(trace) >= 5
+    assert trace[0][1] == pytest.approx(value, rel=1e-6)
+    assert trace[-1][1] < value
     mean, var = objective.predictor()(X[:7])
     assert mean.shape == var.shape == (7,)
 
@@ -66,7 +68,8 @@ def test_a_row_of_each_task(capsys, monkeypatch):
     monkeypatch.setattr(measure, "TRAIN_ROWS", 100)
     for task in measure.TASKS:
         row = measure.TASKS[task](ours, 80, 5, 0.5, 2)
-        assert row["seconds"] > 0.0 and json.dumps(row)
+        assert row["seconds"] > 0.0
+        assert json.dumps(row)
     assert row["mean_variance"] > 0.0
 
 
@@ -79,7 +82,8 @@ def test_a_whole_fit_is_scored_along_its_way(tmp_path, labels, variant):
     file = tmp_path / "data.npz"
     np.savez(file, X=X[:60], y=y[:60], X_test=X[60:], y_test=y[60:], labels=labels)
     row = fits.fit_row(ours, file, 15, 0.5, 0.5, variant)
-    first, last = row["trace"][0], row["trace"][-1]
+    first = row["trace"][0]
+    last = row["trace"][-1]
     assert last["objective"] == row["objective_end"] < first["objective"]
     assert last["log_density"] > first["log_density"]
     # in units of y, where the standard deviation is 14

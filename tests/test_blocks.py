@@ -46,11 +46,9 @@ def rows_of(X, y, blocks, power):
 
 def test_labels_and_powers():
     blocks = Partition(["b", "c", "a", "b"])
-    assert (
-        blocks.labels.tolist() == [1, 2, 0, 1]
-        and blocks.sizes.tolist() == [1, 2, 1]
-        and len(blocks) == 3
-    )
+    assert blocks.labels.tolist() == [1, 2, 0, 1]
+    assert blocks.sizes.tolist() == [1, 2, 1]
+    assert len(blocks) == 3
     assert Partition([30, -5, 30]).labels.tolist() == [1, 0, 1]
     for power in (0.3, [0.5, 0.0, 1.0], [0.0, 1.0, 0.5, 0.0]):
         assert blocks.powers(power).tolist() == [[0.3] * 4, [0.0, 1.0, 0.5, 0.0]][np.ndim(power)]
@@ -60,17 +58,16 @@ def test_labels_and_powers():
 
 def test_a_block_whose_noise_is_lost_in_rounding_does_not_stop_the_others():
     D = np.stack([np.eye(2), np.ones((2, 2))])
-    outer, inner = (
-        (np.zeros((2, 2, 2)), np.zeros((2, 2, 1))),
-        (np.full((2, 2), 1e18), np.ones((1, 2, 2))),
-    )
+    outer = (np.zeros((2, 2, 2)), np.zeros((2, 2, 1)))
+    inner = (np.full((2, 2), 1e18), np.ones((1, 2, 2)))
     mean, var = with_inner_sites(
         np.zeros((2, 1, 2)), np.zeros((2, 2, 1)), D, outer, inner, np.ones(2)
     )
     np.testing.assert_allclose((mean[0], var), [[[1e-18] * 2, [np.nan] * 2]] * 2, rtol=1e-12)
 
 
-X6, LABELS6 = np.arange(6.0)[:, None], np.array([0, 0, 1, 1, 2, 2])
+X6 = np.arange(6.0)[:, None]
+LABELS6 = np.array([0, 0, 1, 1, 2, 2])
 
 
 def evidence_of(likelihood=None, **columns):
@@ -145,7 +142,7 @@ def test_chunks_hold_every_datum_once_in_whole_blocks(blocks, chunk_size):
     everything = np.arange(2.0 * len(blocks.labels)).reshape(2, -1)
     for chunk in chunks:
         V = np.take(everything, chunk.rows, axis=1)
-        for mine, view in zip(chunk.members, chunk.views(V)):
+        for mine, view in zip(chunk.members, chunk.views(V), strict=True):
             assert np.shares_memory(view, V)
             np.testing.assert_array_equal(view, everything[:, mine].transpose(1, 0, 2))
         assert len(chunk.rows) < chunk_size + blocks.sizes.max()
@@ -185,15 +182,13 @@ def test_negative_variances_are_counted_and_set_to_zero():
 @pytest.mark.parametrize("size", [1, 2, 7, 60])
 def test_blocks_of_a_kernel_and_the_way_back(kernel, size):
     rng = np.random.default_rng(0)
-    X, members = (
-        rng.normal(size=(130, 2)),
-        rng.permutation(130)[: 130 // size * size].reshape(-1, size),
-    )
+    X = rng.normal(size=(130, 2))
+    members = rng.permutation(130)[: 130 // size * size].reshape(-1, size)
     Kbb, pull = within_blocks(kernel, X, members)
     bar = rng.normal(size=Kbb.shape)
     expected = [kernel.vjp(X[rows]) for rows in members]
     assert error(Kbb, [K for K, _ in expected]) < 1e-13
-    parts = [back(own)[0] for (_, back), own in zip(expected, bar)]
+    parts = [back(own)[0] for (_, back), own in zip(expected, bar, strict=True)]
     gradient = pull(bar)
     assert set(gradient) == set(parts[0])
     # blocks of one have no slope in the lengthscale: rounding of the whole
@@ -207,11 +202,10 @@ class Data:
     def __init__(self, N=12, M=4):
         rng = np.random.default_rng(0)
         self.X = np.sort(rng.uniform(0, 5, size=N))[:, None]
-        f, self.features = (
-            1.5 * np.sin(2 * self.X[:, 0]),
-            InducingPoints(np.linspace(0.3, 4.7, M)[:, None]),
-        )
-        normal, student = rng.normal(size=N), rng.standard_t(3, size=N)
+        f = 1.5 * np.sin(2 * self.X[:, 0])
+        self.features = InducingPoints(np.linspace(0.3, 4.7, M)[:, None])
+        normal = rng.normal(size=N)
+        student = rng.standard_t(3, size=N)
         self.targets = {
             Probit: np.where(f + normal > 0, 1.0, -1.0),
             StudentT: f + 0.2 * student,
@@ -235,15 +229,14 @@ def named(likelihood):
 
 @pytest.mark.parametrize("likelihood", [Probit(), StudentT(4.0, 0.2), Softmax(3)], ids=named)
 def test_start_from_which_some_block_has_no_distribution(likelihood):
-    problem, start = Data().problem(likelihood, 0.5, UNEVEN), np.zeros((2, likelihood.n_latent, 12))
+    problem = Data().problem(likelihood, 0.5, UNEVEN)
+    start = np.zeros((2, likelihood.n_latent, 12))
     expected = model_evidence(*problem)
     start[0, :, 3] = -1e9  # I + αDT of its block is not positive definite
     fit = model_evidence(*problem, start=start)
-    assert (
-        fit.converged
-        and fit.n_sweeps > expected.n_sweeps
-        and error(fit.log_evidence, expected.log_evidence) < 1e-8
-    )
+    assert fit.converged
+    assert fit.n_sweeps > expected.n_sweeps
+    assert error(fit.log_evidence, expected.log_evidence) < 1e-8
 
 
 def test_large_variance_and_flipped_labels_settle():
@@ -254,21 +247,29 @@ def test_large_variance_and_flipped_labels_settle():
     model = Model(SquaredExponential(300.0, 0.7), features, Probit())
     for power in (0.0, 0.5, 1.0):
         fit = model_evidence(model, *rows_of(X, y, runs(150, 10), power))
-        assert fit.converged and np.all(fit.site_precision >= 0.0), power
+        assert fit.converged, power
+        assert np.all(fit.site_precision >= 0.0), power
 
 
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()], ids=named)
 def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
     """The choice of a power, done by hand; blocks without weight are not there."""
-    data, blocks = Data(N=60, M=5), runs(60, 6)
+    data = Data(N=60, M=5)
+    blocks = runs(60, 6)
     model, piece, _ = data.problem(likelihood, 0.5, blocks)
-    weight, powers = np.resize([1.0, 2.0, 0.0, 0.5], 10)[blocks.labels], (0.0, 1.0, 0.4)
-    data, options = piece._replace(weight=weight), {"training": LBFGS(max_iter=4)}
+    weight = np.resize([1.0, 2.0, 0.0, 0.5], 10)[blocks.labels]
+    powers = (0.0, 1.0, 0.4)
+    data = piece._replace(weight=weight)
+    options = {"training": LBFGS(max_iter=4)}
     chosen, best, sweep = held_out_power(model, data, np.random.default_rng(3), powers, **options)
     order = np.random.default_rng(3).permutation(np.flatnonzero(weight))
-    judges, learners = order[:10], order[10:]  # of 48 rows a fifth
-    rows, own = (piece.X[learners], piece.y[learners]), {"weight": weight[learners]}
-    scores, trained = [], []
+    # of 48 rows a fifth
+    judges = order[:10]
+    learners = order[10:]
+    rows = (piece.X[learners], piece.y[learners])
+    own = {"weight": weight[learners]}
+    scores = []
+    trained = []
     for power in powers:
         left = Rows(*rows, **own, blocks=blocks.labels[learners])
         trained.append(train(trained[-1] if trained else model, left, power, **options).model)
@@ -276,6 +277,7 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
         at = model_predict(trained[-1], fit.posteriors, piece.X[judges])
         density = predictive_log_density(trained[-1].likelihood, piece.y[judges], *at)
         scores.append(weight[judges] @ density / weight[judges].sum())
-    assert error(sweep["log_density"], scores) < 1e-6 and chosen == powers[np.argmax(scores)]
+    assert error(sweep["log_density"], scores) < 1e-6
+    assert chosen == powers[np.argmax(scores)]
     for name, value in trained[np.argmax(scores)].parameters().items():
         assert error(best.parameters()[name], value) < 1e-6

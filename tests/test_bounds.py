@@ -55,8 +55,10 @@ def test_exact_numbers(beyond):
             data = Rows(X, y, weight, noise - noise.min(), blocks=blocks)
             fit, gradient = model_gradient(model, data, case.get("alpha", 0.0), tight=True)
             assert abs(fit.log_evidence / case["logZ"] - 1) < 1e-8
-            found = dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
-            found |= dict(zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test)))
+            found = dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]), strict=True))
+            found |= dict(
+                zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test), strict=True)
+            )
             found["q_mean"] = found["q_mean"].T  # (K, M) of K outputs, as in the file
             for name, value in found.items():
                 assert error(value, case[name]) < 1e-8
@@ -78,7 +80,8 @@ def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
     likelihoods = {"probit": Probit(), "poisson": Poisson()}
     for problem in beyond["scalar_v"]:
         X, y, Z, X_test = (np.array(problem[name]) for name in ("X", "y", "Z", "Xtest"))
-        parts, expected = problem["kernel"], problem["tight"]
+        parts = problem["kernel"]
+        expected = problem["tight"]
         kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
         model = Model(kernel, InducingPoints(Z), likelihoods[problem["likelihood"]])
         fit, gradient = model_gradient(model, Rows(X, y), 0.0, tight=True)
@@ -88,8 +91,10 @@ def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
             "tau": fit.site_precision[0],
             "nu": fit.site_shift[0],
         }
-        found |= dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0])))
-        found |= dict(zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test)))
+        found |= dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]), strict=True))
+        found |= dict(
+            zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test), strict=True)
+        )
         for name, value in found.items():
             assert error(value, expected[name]) < 1e-6, name
         found = {
@@ -104,12 +109,10 @@ def ladder(p, labels):
     """The lower bounds in rising order, then the exact value: VFE, spherical, single data
     points, blocks, exact.
     """
-    arrays, noise, N, Kff = (
-        p.arrays(),
-        float(p.model.likelihood.noise_variance),
-        len(p.y),
-        p.model.kernel(p.X),
-    )
+    arrays = p.arrays()
+    noise = float(p.model.likelihood.noise_variance)
+    N = len(p.y)
+    Kff = p.model.kernel(p.X)
     plain, tight = (evidence(*arrays, p.y, noise, 0.0, tight=tight) for tight in (False, True))
     ratios = plain.dff / noise
     spherical = plain.log_evidence + 0.5 * (ratios.sum() - N * np.log1p(ratios.mean()))
@@ -126,7 +129,8 @@ def ladder(p, labels):
 def test_the_order_of_the_bounds_on_random_problems():
     rng = np.random.default_rng(0)
     for seed in range(500):
-        N, M = rng.integers(1, 13), rng.integers(1, 6)
+        N = rng.integers(1, 13)
+        M = rng.integers(1, 6)
         p = Problem(seed, N, M, 2, sorted(KERNELS)[seed % 4], scale_y=10.0 ** rng.integers(-2, 3))
         found = np.array(ladder(p, rng.integers(0, 4, size=N)))
         assert np.all(np.diff(found) >= -1e-9 * (N + np.max(np.abs(found)))), seed
@@ -135,24 +139,22 @@ def test_the_order_of_the_bounds_on_random_problems():
 def test_one_scale_for_gaussian_noise_is_the_spherical_bound():
     p = Problem(3, 12, 3, 2)
     model = replace(p.model, likelihood=SearchedGaussian(float(p.model.likelihood.noise_variance)))
-    start, bounds = model_evidence(model, Rows(p.X, p.y), 0.0).start, ladder(p, np.arange(12))
+    start = model_evidence(model, Rows(p.X, p.y), 0.0).start
+    bounds = ladder(p, np.arange(12))
     # from sites that do not change
     fit = model_evidence(model, Rows(p.X, p.y), 0.0, start=start, tight=True)
-    assert (
-        error(fit.log_evidence, bounds[1], 12 + abs(bounds[1])) < 1e-9
-        and bounds[1] > bounds[0] + 0.1
-    )
+    assert error(fit.log_evidence, bounds[1], 12 + abs(bounds[1])) < 1e-9
+    assert bounds[1] > bounds[0] + 0.1
 
 
 rng = np.random.default_rng(5)
 N = 24
-X, LABELS = rng.normal(size=(N, 2)), np.arange(N) // 3
+X = rng.normal(size=(N, 2))
+LABELS = np.arange(N) // 3
 Y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1]]) + 0.3 * rng.normal(size=(N, 2))
-WEIGHT, POWER, KNOWN = (
-    rng.uniform(0.2, 3.0, size=N)[LABELS],
-    rng.uniform(size=N)[LABELS],
-    rng.uniform(size=N),
-)
+WEIGHT = rng.uniform(0.2, 3.0, size=N)[LABELS]
+POWER = rng.uniform(size=N)[LABELS]
+KNOWN = rng.uniform(size=N)
 MODEL = Model(
     KERNELS["se"](1.2, [0.9, 1.3]),
     InducingPoints(X[:5] + 0.1),
@@ -219,16 +221,13 @@ def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
     fit, gradient = model_gradient(model._model, rows, **given)
     assert error(model.log_marginal_likelihood_value_, fit.log_evidence) < 1e-12
     trace = model.diagnostics_["log_evidence_trace"]
-    assert trace[-1] > trace[0] and (
-        isinstance(model.training, Adam) or error(trace[-1], fit.log_evidence) < 1e-9
-    )
+    assert trace[-1] > trace[0]
+    assert isinstance(model.training, Adam) or error(trace[-1], fit.log_evidence) < 1e-9
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
-    assert (
-        (again._jitter, again._tight) == (model._jitter, True)
-        and again.tight
-        and "tight form" in again.summary()
-    )
+    assert (again._jitter, again._tight) == (model._jitter, True)
+    assert again.tight
+    assert "tight form" in again.summary()
     model.set_params(tight=False)  # a fitted model stays as it is
     assert gradient_error(model.log_marginal_likelihood_gradient(), gradient) < 1e-9
     assert (
@@ -269,7 +268,8 @@ def test_later_data_and_bounds_have_the_tight_form():
 
 
 def test_the_classifier_has_the_tight_form_at_power_0_only():
-    labels, given = X[:, 0] > 0.0, {"n_inducing": 2, "training": None, "random_state": 0}
+    labels = X[:, 0] > 0.0
+    given = {"n_inducing": 2, "training": None, "random_state": 0}
     plain, tight = (
         SparsePEPClassifier(power=0.0, tight=tight, **given).fit(X, labels)
         for tight in (False, True)

@@ -176,7 +176,8 @@ def test_every_page_opens_at_both_widths_and_what_is_on_it_is_drawn(seen, site):
     assert images
     for page, source, natural, drawn in images:
         # the dark scheme adds a white rim
-        assert 0 < drawn <= natural + 13 and natural > 0, (page, source)
+        assert 0 < drawn <= natural + 13, (page, source)
+        assert natural > 0, (page, source)
 
 
 def test_no_formula_is_left_as_text(seen):
@@ -187,7 +188,13 @@ def test_no_formula_is_left_as_text(seen):
 def test_nothing_is_too_wide_and_no_page_too_long_to_read(seen):
     """Those that would be fold code and long calculations."""
     for page in seen["pages"]:
-        assert page["scroll"] <= page["width"] and not page["wide"], (
+        assert page["scroll"] <= page["width"], (
+            page["page"],
+            page["width"],
+            page["scroll"],
+            page["wide"],
+        )
+        assert not page["wide"], (
             page["page"],
             page["width"],
             page["scroll"],
@@ -210,22 +217,22 @@ def test_no_request_leaves_the_machine(seen):
 
 def test_search_finds_words_and_its_links_lead_there(seen):
     search = {words: result["found"] for words, result in seen["search"].items()}
-    assert any(heading == "Notation" for heading, _ in search["notation"]) and search["cavity mean"]
+    assert any(heading == "Notation" for heading, _ in search["notation"])
+    assert search["cavity mean"]
     for name, *pages in (
         ("log1p_ratio", "reference/numerics.linalg", "internals/numerics/linalg"),
         ("GaussianBlur", "reference/features"),
         ("load_regression", "reference/datasets"),
     ):
-        for page, (heading, link) in zip(pages, search[name]):
-            assert heading == name and link.endswith(f"some/where/{page}.html#{name}")
+        for page, (heading, link) in zip(pages, search[name], strict=True):
+            assert heading == name
+            assert link.endswith(f"some/where/{page}.html#{name}")
     assert "predict_proba" in search["predict_proba"][0][0]
     for _, link in sum(search.values(), []):
+        assert link.startswith(seen["top"])
         assert (
-            link.startswith(seen["top"])
-            and (
-                seen["folder"] / link.removeprefix(seen["top"]).lstrip("/").partition("#")[0]
-            ).is_file()
-        )
+            seen["folder"] / link.removeprefix(seen["top"]).lstrip("/").partition("#")[0]
+        ).is_file()
     for words in ("zzzqqq", "cavity zzzqqq"):  # every word is wanted
         assert seen["search"][words] == {"found": [], "said": "Nothing found."}
 
@@ -246,21 +253,20 @@ def test_no_script_complains_text_stands_out_and_the_focus_shows(seen):
 
 def test_the_buttons_copy_code_and_switch_the_scheme_and_the_side_bars_stay(seen):
     for page in seen["used"]:
-        assert page["schemes"] in (["dark", "light"], ["light", "dark"]) and page["schemes"][0] == (
-            "light" if seen["served"] else "dark"
-        ), page
-        assert page["copied"] in (None, page["code"]) and abs(page["side"]) < 1, page
+        assert page["schemes"] in (["dark", "light"], ["light", "dark"]), page
+        assert page["schemes"][0] == ("light" if seen["served"] else "dark"), page
+        assert page["copied"] in (None, page["code"]), page
+        assert abs(page["side"]) < 1, page
     assert any(page["code"] for page in seen["used"])
 
 
 def test_the_menu_can_be_used_at_both_widths(seen):
     for menu in seen["menus"]:
         narrow = menu["width"] < 500
-        assert (
-            menu["closed"] == narrow
-            and menu["links"] > 3
-            and menu["sections"] >= 3
-            and menu["out"] == 0
-        ), menu
-        assert menu["scroll"] <= menu["width"] and (not narrow or menu["summary"] >= 24), menu
+        assert menu["closed"] == narrow, menu
+        assert menu["links"] > 3, menu
+        assert menu["sections"] >= 3, menu
+        assert menu["out"] == 0, menu
+        assert menu["scroll"] <= menu["width"], menu
+        assert not narrow or menu["summary"] >= 24, menu
         assert set(menu["unfolded"]) <= {1}, menu  # the sections this page is in, and no other

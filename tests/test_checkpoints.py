@@ -86,7 +86,10 @@ def uninterrupted(name, in_blocks):
 def test_killed_after_any_evaluation_it_ends_the_same(
     name, in_blocks, after, tmp_path, monkeypatch
 ):
-    path, (data, whole), before, later = tmp_path / "c.npz", uninterrupted(name, in_blocks), [], []
+    path = tmp_path / "c.npz"
+    (data, whole) = uninterrupted(name, in_blocks)
+    before = []
+    later = []
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(after, before))
     with pytest.raises(Killed):
         train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
@@ -113,13 +116,17 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
             start(Probit()), Rows(X, np.sign(y)), 0.5, training=LBFGS(max_iter=max_iter, **options)
         )
 
-    calls, kept = [], {"checkpoint": tmp_path / "c.npz"}
+    calls = []
+    kept = {"checkpoint": tmp_path / "c.npz"}
     first = trained(4, **kept)
     monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(None, calls))
     again = trained(4, **kept)
-    assert not calls and again.log_evidence == first.log_evidence and isinstance(again.fit, Answer)
+    assert not calls
+    assert again.log_evidence == first.log_evidence
+    assert isinstance(again.fit, Answer)
     further = trained(8, **kept)
-    assert calls and further.log_evidence > first.log_evidence
+    assert calls
+    assert further.log_evidence > first.log_evidence
     assert (
         to_vector(trained(8).model.parameters()).tobytes()
         == to_vector(further.model.parameters()).tobytes()
@@ -205,7 +212,8 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
 def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("sparse_pep.numerics.files.time.monotonic", lambda: now[0])
-    record, saved = Checkpoint(tmp_path / "c.npz", "me", every=5.0), []
+    record = Checkpoint(tmp_path / "c.npz", "me", every=5.0)
+    saved = []
     monkeypatch.setattr(
         record, "save", lambda: saved.append(now[0]) or setattr(record, "saved", now[0])
     )
@@ -234,7 +242,8 @@ def test_the_second_of_two_writers_says_so_and_leaves_the_file(tmp_path, recwarn
     first.add(Answer("q", 3.0, np.zeros(1)))
     (tmp_path / "c.npz").unlink()  # and whoever is left goes on
     second.add(Answer("q", 4.0, np.zeros(1)))
-    assert len(recwarn) == 1 and len(Checkpoint(tmp_path / "c.npz", "me").answers) == 3
+    assert len(recwarn) == 1
+    assert len(Checkpoint(tmp_path / "c.npz", "me").answers) == 3
 
 
 KILLED = """
@@ -278,10 +287,12 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
     saved = ["--out", "model.npz", "--checkpoint", "c.npz"]
     for held in (7, 14):
         killed = subprocess.run([*run, *saved], **here | {"env": env | {"SAVES": "7"}})
-        assert killed.returncode == -signal.SIGKILL and not (tmp_path / "model.npz").exists()
+        assert killed.returncode == -signal.SIGKILL
+        assert not (tmp_path / "model.npz").exists()
         assert len(read_archive(tmp_path / "c.npz", "sparse_pep checkpoint", 1)["question"]) == held
     done = subprocess.run([*run, *saved, "--json"], check=True, **here)
-    assert json.loads(done.stdout)["file"] == "model.npz" and not (tmp_path / "c.npz").exists()
+    assert json.loads(done.stdout)["file"] == "model.npz"
+    assert not (tmp_path / "c.npz").exists()
     ours, theirs = (load(tmp_path / name) for name in ("model.npz", "whole.npz"))
     for name, value in theirs.parameters().items():
         assert np.array_equal(ours.parameters()[name], value), name
@@ -295,7 +306,8 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
 def test_a_full_disk_does_not_end_the_training(tmp_path, monkeypatch, room):
     """No checkpoint can be written: one warning. If there is room again, the next save succeeds."""
     data, whole = uninterrupted("gaussian", False)
-    attempts, fsync = [], os.fsync
+    attempts = []
+    fsync = os.fsync
 
     def full(handle):
         attempts.append(handle)
@@ -309,5 +321,7 @@ def test_a_full_disk_does_not_end_the_training(tmp_path, monkeypatch, room):
         RuntimeWarning, match="c.npz' cannot be written: No space left on device"
     ) as said:
         found = train(start(Gaussian(0.1)), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
-    assert found.log_evidence == whole.log_evidence and len(said) == 1 and len(attempts) > 1
+    assert found.log_evidence == whole.log_evidence
+    assert len(said) == 1
+    assert len(attempts) > 1
     assert [file.name for file in tmp_path.iterdir()] == (["c.npz"] if room else [])

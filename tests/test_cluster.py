@@ -39,7 +39,9 @@ ALONE = {
     "worker_dashboard_address": "127.0.0.1:0",
     "silence_logs": logging.CRITICAL,
 }
-N, D, PIECES = 1200, 2, 6
+N = 1200
+D = 2
+PIECES = 6
 rng = np.random.default_rng(0)
 X = rng.uniform(-2.0, 2.0, size=(N, D))
 y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=N)
@@ -179,7 +181,8 @@ def test_regression_on_two_workers(processes):
 def kill_during(source, method, number):
     """Kill a worker in the middle of call `number` of a method; gives what the calls are for."""
     until(lambda: both_run(source.client), 40.0)
-    original, calls = getattr(source, method), []
+    original = getattr(source, method)
+    calls = []
 
     def watched(work, *given):
         calls.append(work.__name__)
@@ -201,7 +204,8 @@ def test_worker_killed_in_the_middle_of_training(processes):
     assert result.history[-1] > result.history[0] + 100.0
     calls = kill_during(source, "total", 5)
     again = train(REGRESSION, source, 0.5, training=LBFGS(max_iter=3))
-    assert len(calls) > 7 and "known_answer_of" in calls[5:]  # more was to come
+    assert len(calls) > 7
+    assert "known_answer_of" in calls[5:]  # more was to come
     assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
     np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
 
@@ -218,7 +222,8 @@ def relax(piece, own, pull, size):
 
 
 def relaxed(source, n, sizes=(0,)):
-    state, pull = None, 1.0
+    state = None
+    pull = 1.0
     for t in range(n):
         state, (total, largest) = source.sweep(relax, state, pull, sizes[t % len(sizes)])
         pull = 0.9 * pull + 1e-4 * total
@@ -255,7 +260,8 @@ def test_chains_are_cut_and_the_scheduler_forgets_what_is_not_needed(client, sou
     monkeypatch.setattr(module, "CHAIN", 4)
     there, total, largest = relaxed(ArraySource(X, y, piece_rows=200), 10)
     state, found, high = relaxed(source, 10)
-    assert state.length == 2 and len(state) == PIECES  # 10 sweeps, cut after 4 and 8
+    assert state.length == 2
+    assert len(state) == PIECES  # 10 sweeps, cut after 4 and 8
     assert (found, high) == (pytest.approx(total, rel=1e-13), largest)
     for k in range(PIECES):
         np.testing.assert_allclose(state[k][0], there[k][0], rtol=1e-13)
@@ -277,7 +283,8 @@ def test_chains_are_cut_and_the_scheduler_forgets_what_is_not_needed(client, sou
 
 
 def test_ctrl_c_takes_the_tasks_back(client, source):
-    before, handler = tasks_of(client), signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = tasks_of(client)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -325,7 +332,8 @@ def assert_all_there(source, **more):
     assert [piece.first for piece in found] == np.cumsum([0, *(len(p.X) for p in found)])[
         :-1
     ].tolist()
-    assert found[0].X.dtype == np.float64 and found[0].X.flags.c_contiguous
+    assert found[0].X.dtype == np.float64
+    assert found[0].X.flags.c_contiguous
 
 
 def test_arrays_cut_in_any_way(client):
@@ -360,18 +368,21 @@ def test_dataframes(client):
     assert_all_there(DaskSource(some, some["y"].to_dask_array(), columns=inputs, client=client))
     counted = frame(TABLE.assign(row=np.arange(N)), 5)
     few = DaskSource(counted[counted.row >= 1000], "y", columns=inputs, client=client)
-    assert few.n_data == 200 and len(few.firsts) == 1  # empty partitions are left out
+    assert few.n_data == 200
+    assert len(few.firsts) == 1  # empty partitions are left out
 
 
 def test_labels(client):
     table = frame(TABLE.assign(y=np.where(labels > 0.0, "yes", "no")))
     source = DaskSource(table, "y", columns=["a", "b"], labels=True, client=client)
     assert_all_there(source, y=labels)
-    assert source.classes.tolist() == ["no", "yes"] and source.feature_names == ("a", "b")
+    assert source.classes.tolist() == ["no", "yes"]
+    assert source.feature_names == ("a", "b")
     three = np.digitize(y, [-0.5, 0.5]) + 5
     source = DaskSource(rows(X), rows(three), labels=True, client=client)
     assert_all_there(source, y=three - 5.0)
-    assert source.classes.tolist() == [5, 6, 7] and source.feature_names is None
+    assert source.classes.tolist() == [5, 6, 7]
+    assert source.feature_names is None
     given = DaskSource(table, "y", columns=["a", "b"], labels=["maybe", "no", "yes"], client=client)
     assert_all_there(given, y=1.5 + labels / 2.0)
 
@@ -526,8 +537,10 @@ def test_worker_killed_in_the_middle_of_a_search(processes):
     whole = model_evidence(CLASSIFICATION, ArraySource(X, labels, piece_rows=300), 0.5, tol=1e-3)
     calls = kill_during(source, "sweep", 6)
     fit = model_evidence(CLASSIFICATION, source, 0.5, tol=1e-3)
-    assert len(calls) > 7 and calls[5] == "answer_of"
-    assert fit.converged and fit.n_sweeps == whole.n_sweeps
+    assert len(calls) > 7
+    assert calls[5] == "answer_of"
+    assert fit.converged
+    assert fit.n_sweeps == whole.n_sweeps
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
     for k in range(len(fit.start)):
         np.testing.assert_allclose(fit.start[k][0], whole.start[k][0], rtol=1e-8, atol=1e-8)
@@ -538,21 +551,22 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
     mixed = TABLE.assign(
         word=words, day=pd.date_range("2020-01-01", periods=N), note=[f"n{k}" for k in range(N)]
     )
-    mixed.loc[::7, "a"], mixed.loc[::11, "word"] = np.nan, None
+    mixed.loc[::7, "a"] = np.nan
+    mixed.loc[::11, "word"] = None
     mixed.to_parquet(tmp_path / "t.parquet")
     inputs = ["a", "word", "day", "note"]
     expected = Columns.of(mixed[inputs])
     for table in (frame(mixed), dd.read_parquet(tmp_path)):
         source = DaskSource(table, "y", client=client, columns=inputs, column_types={})
-        assert (
-            source.encoded_by.used == expected.used and list(source.feature_names) == expected.names
-        )
+        assert source.encoded_by.used == expected.used
+        assert list(source.feature_names) == expected.names
         found = np.concatenate([piece.X for piece in source.pieces()])
         np.testing.assert_allclose(found, expected.transform(mixed), rtol=1e-13)
     gaps = DaskSource(frame(mixed[["a", "b", "y"]]), "y", client=client, column_types={})
     assert gaps.feature_names == ("a", "a=(missing)", "b")
     plain = DaskSource(frame(), "y", client=client, column_types={})
-    assert plain.encoded_by is None and plain.feature_names == ("a", "b", "w", "n")
+    assert plain.encoded_by is None
+    assert plain.feature_names == ("a", "b", "w", "n")
     with pytest.warns(UserWarning, match="'note' .it identifies rows"):
         model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(
             frame(mixed[inputs]), frame(mixed)["y"]

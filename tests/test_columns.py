@@ -101,11 +101,9 @@ TAKEN = {  # cells, kind, names of the columns of numbers
 def test_what_a_column_is_taken_for(case):
     values, kind, names = TAKEN[case]
     column, X = only(values)
-    assert (
-        (column.kind, column.names) == (kind, names)
-        and X.shape == (len(values), len(names))
-        and np.all(np.isfinite(X))
-    )
+    assert (column.kind, column.names) == (kind, names)
+    assert X.shape == (len(values), len(names))
+    assert np.all(np.isfinite(X))
 
 
 def test_what_the_user_says_decides():
@@ -181,7 +179,9 @@ def test_memory_of_statistics_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "MOST_TEXTS", 5)
     names = pd.DataFrame({"a": [f"x{k}" for k in range(12)]})
     seen = Seen.of(cells_of(names, ["a"])["a"]) + Seen.of(cells_of(names, ["a"])["a"])
-    assert len(seen.texts) == 5 and seen.n_values == 24 and not seen.distinct
+    assert len(seen.texts) == 5
+    assert seen.n_values == 24
+    assert not seen.distinct
 
 
 @pytest.mark.parametrize("form", ["arrow", "text", "parquet"])
@@ -198,7 +198,8 @@ def test_every_form_of_a_table_gives_the_same_numbers(form, tmp_path):
         )[1],
     }[form]()
     again = Columns.of(table)
-    assert kinds_of(again) == kinds_of(columns) and again.names == columns.names
+    assert kinds_of(again) == kinds_of(columns)
+    assert again.names == columns.names
     np.testing.assert_allclose(again.transform(table), columns.transform(TABLE), rtol=1e-14)
     np.testing.assert_array_equal(columns.transform(table), columns.transform(TABLE))
 
@@ -207,7 +208,9 @@ def test_categories_of_polars_have_places_without_a_sign():
     places = pa.array([0, 1, None] * 4, pa.uint32())
     coded = pa.DictionaryArray.from_arrays(places, pa.array(["x", "y"]))
     cells = cells_of(pa.table({"a": pa.chunked_array([coded, coded])}), ["a"])["a"]
-    assert cells.places.tolist() == [0, 1, -1] * 8 and cells.texts == ["x", "y"] and cells.closed
+    assert cells.places.tolist() == [0, 1, -1] * 8
+    assert cells.texts == ["x", "y"]
+    assert cells.closed
 
 
 def test_a_later_table_may_differ(quiet):
@@ -219,13 +222,12 @@ def test_a_later_table_may_differ(quiet):
     )
     later = later.astype({"size": object, "garden": object})
     later.iloc[0, :5] = [None, None, None, "Ulm", None]
-    X = dict(zip(columns.names, columns.transform(later).T))
-    assert (
-        X["area=(missing)"].tolist() == [1.0, 0.0, 1.0, 0.0]
-        and X["area"][0] == columns.columns[1].fill
-    )
+    X = dict(zip(columns.names, columns.transform(later).T, strict=True))
+    assert X["area=(missing)"].tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert X["area"][0] == columns.columns[1].fill
     assert sum(values[0] for name, values in X.items() if name.startswith(("city", "size"))) == 0.0
-    assert X["sold:sin(year)"][0] == 0.0 and X["garden"][0] == columns.columns[3].fill
+    assert X["sold:sin(year)"][0] == 0.0
+    assert X["garden"][0] == columns.columns[3].fill
     np.testing.assert_array_equal(columns.transform(later[1:]), columns.transform(TABLE[::-1][1:4]))
     assert {key[:2]: count for key, count in columns.unforeseen(later).items()} == {
         ("city", "a level"): 1,
@@ -259,13 +261,10 @@ def test_a_description_comes_back_and_nothing_else_does():
 
 def test_numbers_without_gaps_stay_as_they_are():
     plain = TABLE[["area", "garden"]].fillna(1.0)
-    assert (
-        columns_if_mixed(plain) is None and columns_if_mixed(plain.set_axis([0, 1], axis=1)) is None
-    )
-    assert (
-        columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None
-        and columns_if_mixed(TABLE[["area"]]) is not None
-    )
+    assert columns_if_mixed(plain) is None
+    assert columns_if_mixed(plain.set_axis([0, 1], axis=1)) is None
+    assert columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None
+    assert columns_if_mixed(TABLE[["area"]]) is not None
 
 
 # ---- the estimators
@@ -282,11 +281,10 @@ def model():
 def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
     X = model.columns_.transform(TABLE)
     plain = SparsePEPRegressor(**FAST).fit(X, TARGET)
-    assert (
-        plain.columns_ is None
-        and plain.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
-    )
-    assert model.n_features_in_ == 6 and model.feature_names_in_.tolist() == list(TABLE)
+    assert plain.columns_ is None
+    assert plain.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
+    assert model.n_features_in_ == 6
+    assert model.feature_names_in_.tolist() == list(TABLE)
     assert (
         len(model.kernel_.lengthscale) == len(model.columns_.names) == len(model.columns_.origins)
     )
@@ -316,9 +314,8 @@ def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
         )
         with pytest.raises(ValueError, match="cannot be used"):
             load(tmp_path / "bad.npz")
-    assert model.sample_y(TABLE[:3]).shape == (3, 1) and model.predict_log_density(
-        TABLE, TARGET
-    ).shape == (N,)
+    assert model.sample_y(TABLE[:3]).shape == (3, 1)
+    assert model.predict_log_density(TABLE, TARGET).shape == (N,)
 
 
 ODD = {  # columns that are no plain numbers
@@ -338,7 +335,8 @@ def test_one_column_that_is_no_plain_number(case):
     ):
         for table in (frame, pa.Table.from_pandas(frame)):
             columns = columns_if_mixed(table)
-            assert columns is not None and kinds_of(columns) == kinds_of(Columns.of(frame))
+            assert columns is not None
+            assert kinds_of(columns) == kinds_of(Columns.of(frame))
             # days
             assert case != "durations" or columns.transform(table)[:, -1].tolist() == [
                 0.25,
@@ -368,13 +366,13 @@ def test_columns_are_those_of_the_first_data_that_count(model, quiet):
     again = clone(model).fit(TABLE[:80], TARGET[:80])
     columns = again.columns_
     again.partial_fit(TABLE[80:], TARGET[80:])
-    assert again.columns_ is columns and again.n_samples_seen_ == N
+    assert again.columns_ is columns
+    assert again.n_samples_seen_ == N
     labels = SparsePEPClassifier(
         **FAST | {"training": LBFGS(max_iter=3)}, column_types={"row_nr": "leave out"}
     ).fit(TABLE, TARGET > 3.5)
-    assert labels.predict_proba(TABLE[:5]).shape == (5, 2) and 0.6 < labels.score(
-        TABLE, TARGET > 3.5
-    )
+    assert labels.predict_proba(TABLE[:5]).shape == (5, 2)
+    assert 0.6 < labels.score(TABLE, TARGET > 3.5)
 
 
 def test_what_is_left_out_is_said():

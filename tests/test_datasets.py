@@ -39,16 +39,17 @@ def test_a_table_has_its_inputs_in_order_and_its_target_apart(tmp_path, name):
     )
     table = read_table(tmp_path / name, "y", ["b", "a"])
     assert table.feature_names == ("b", "a")
-    assert (
-        table.X.flags.c_contiguous
-        and table.X.flags.writeable
-        and table.X.tolist() == [[1.0, 1.5], [0.0, 3.0]]
-    )
-    assert table.y.dtype == float and table.y.tolist() == [2.0, 4.0]
+    assert table.X.flags.c_contiguous
+    assert table.X.flags.writeable
+    assert table.X.tolist() == [[1.0, 1.5], [0.0, 3.0]]
+    assert table.y.dtype == float
+    assert table.y.tolist() == [2.0, 4.0]
     whole = read_table(tmp_path / name, columns=["a", "y"], labels=True)
-    assert whole.y is None and whole.X.tolist() == [[1.5, 2.0], [3.0, 4.0]]
+    assert whole.y is None
+    assert whole.X.tolist() == [[1.5, 2.0], [3.0, 4.0]]
     labelled = read_table(tmp_path / name, "kind", labels=True)
-    assert labelled.y.tolist() == ["u", "v"] and labelled.feature_names == ("a", "y", "b")
+    assert labelled.y.tolist() == ["u", "v"]
+    assert labelled.feature_names == ("a", "y", "b")
     with pytest.raises(ValueError, match="row 2: column 'kind' holds text, 'u'"):
         read_table(tmp_path / name, "y")
 
@@ -62,7 +63,9 @@ def test_diabetes_needs_no_folder(monkeypatch):
     assert data_directory() is None
     assert list_datasets() == ("diabetes",)
     data = load_regression("diabetes")
-    assert data.X.shape == (442, 10) and data.y.shape == (442,) and len(data.feature_names) == 10
+    assert data.X.shape == (442, 10)
+    assert data.y.shape == (442,)
+    assert len(data.feature_names) == 10
     assert len(data.splits) == 10
     order = np.random.default_rng(9).permutation(442)
     np.testing.assert_array_equal(data.splits[9][0], order[:398])
@@ -93,7 +96,8 @@ def test_random_splits_share_out_every_row(n, fraction):
             random_splits(n, 1, fraction)
         return
     for train, test in random_splits(n, 2, fraction):
-        assert len(train) and len(test)
+        assert len(train)
+        assert len(test)
         np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(n))
 
 
@@ -164,11 +168,12 @@ def test_shipped_classification_sets_need_no_folder(monkeypatch, name):
     shape, labels = SHIPPED[name]
     monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
     data = load_classification(name)
-    assert data.name == name and data.X.shape == shape and data.y.dtype.kind == "i"
+    assert data.name == name
+    assert data.X.shape == shape
+    assert data.y.dtype.kind == "i"
     assert dict(zip(*np.unique(data.y, return_counts=True), strict=True)) == labels
-    assert len(data.feature_names) == shape[1] and all(
-        type(one) is str for one in data.feature_names
-    )
+    assert len(data.feature_names) == shape[1]
+    assert all(type(one) is str for one in data.feature_names)
     assert len(data.splits) == 10
     # the first row of the source is malignant, row 19 its first benign one
     if name == "breast_cancer":
@@ -201,11 +206,9 @@ def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
     assert list_datasets(folder, "classification") == known
     monkeypatch.setenv("SPARSE_PEP_DATA", str(folder))
     words = load_classification("words")
-    assert (
-        words.name == "words"
-        and words.y.tolist() == ["yes", "no"]
-        and words.feature_names == ("a",)
-    )
+    assert words.name == "words"
+    assert words.y.tolist() == ["yes", "no"]
+    assert words.feature_names == ("a",)
     np.testing.assert_array_equal(words.splits[0][0], [0])
     np.testing.assert_array_equal(words.splits[0][1], [1])
     with pytest.raises(
@@ -213,8 +216,11 @@ def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
     ):
         load_classification("word")
     data = load_classification("banana")  # one set with one split
-    assert data.name == "banana" and data.feature_names == ("x1", "x2") and data.y.dtype == np.int64
-    assert data.X.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]] and data.y.tolist() == [
+    assert data.name == "banana"
+    assert data.feature_names == ("x1", "x2")
+    assert data.y.dtype == np.int64
+    assert data.X.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
+    assert data.y.tolist() == [
         -1,
         1,
         1,
@@ -247,8 +253,10 @@ TABLE_OF_THE_PAPER = {
 def test_real_labelled_data(data_dir, name):
     n_train, n_test, d, positive, negative = TABLE_OF_THE_PAPER[name]
     data = load_classification(name, data_dir)
-    assert data.X.shape[1] == d == len(data.feature_names) and "sample_id" not in data.feature_names
-    assert data.y.dtype == np.int64 and len(data.splits) == 10
+    assert data.X.shape[1] == d == len(data.feature_names)
+    assert "sample_id" not in data.feature_names
+    assert data.y.dtype == np.int64
+    assert len(data.splits) == 10
     for train, test in data.splits:
         assert (len(train), len(test)) == (n_train, n_test)
         y = data.y[np.concatenate([train, test])]
@@ -267,10 +275,13 @@ def test_real_labelled_data(data_dir, name):
 )
 def test_real_data(data_dir, name, n, d, splits):
     data = (load_classification if name == "banana" else load_regression)(name, data_dir)
-    assert data.X.shape == (n, d) and data.y.shape == (n,) and len(data.splits) == splits
+    assert data.X.shape == (n, d)
+    assert data.y.shape == (n,)
+    assert len(data.splits) == splits
     assert all(len(train) + len(test) == n for train, test in data.splits)
     if name == "banana":
-        assert len(data.splits[0][0]) == 400 and set(data.y.tolist()) == {-1, 1}
+        assert len(data.splits[0][0]) == 400
+        assert set(data.y.tolist()) == {-1, 1}
     names = list_datasets(data_dir)
     assert {"energy", "wine_red", "hflights", "diabetes"} <= set(names)
     assert "naval_second_target" not in names  # a second target, without splits of its own
@@ -282,13 +293,15 @@ def test_real_data(data_dir, name, n, d, splits):
 
 def test_scores_equal_independent_numbers(vectors):
     given_ = vectors["metrics"]
-    y, mean = given_["y_test"], given_["pred_mean"]
+    y = given_["y_test"]
+    mean = given_["pred_mean"]
     assert smse(y, mean) == pytest.approx(given_["smse"], rel=1e-12)
     assert smll(y, mean, given_["pred_var_y"], given_["y_train"]) == pytest.approx(
         given_["smll"], rel=1e-12
     )
     ones = np.ones(len(y))
-    assert smse(y, np.mean(y) * ones) == pytest.approx(1.0, rel=1e-12) and smse(y, y) == 0.0
+    assert smse(y, np.mean(y) * ones) == pytest.approx(1.0, rel=1e-12)
+    assert smse(y, y) == 0.0
     train = given_["y_train"]
     assert smll(y, np.mean(train) * ones, np.var(train) * ones, train) == pytest.approx(
         0.0, abs=1e-12

@@ -65,7 +65,8 @@ def functions(module):
 def test_examples_run_and_print_what_they_say(module, monkeypatch, tmp_path):
     monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
-    said, runner = [], doctest.DocTestRunner()
+    said = []
+    runner = doctest.DocTestRunner()
     for name, thing in own(module):
         # nothing is there that an example does not import
         for example in doctest.DocTestFinder().find(thing, name, globs={}):
@@ -128,11 +129,9 @@ def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
         if not text.strip() or text.startswith(f"{name}(")
     ]
     for name, thing in functions(module):
-        given, sections, returns = (
-            arguments(thing),
-            reference.parse_docstring(reference.text_of(thing)),
-            thing.returns,
-        )
+        given = arguments(thing)
+        sections = reference.parse_docstring(reference.text_of(thing))
+        returns = thing.returns
         names = {arg.name for arg in given}
         untyped = [arg.name for arg in given if arg.annotation is None] + ["return"] * (
             returns is None

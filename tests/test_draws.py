@@ -25,7 +25,8 @@ rng = np.random.default_rng(3)
 X = rng.uniform(0.0, 10.0, (40, 2))
 y = 50.0 + 10.0 * np.sin(X[:, 0] / 2.0) + X[:, 1] + rng.normal(size=40)
 TEST = np.vstack([X[:5] + 0.2, [[20.0, 5.0]]])
-Z, LEVEL = X[:12], y - 50.0
+Z = X[:12]
+LEVEL = y - 50.0
 SEVERAL = Mixture(
     [
         InducingPoints(Z[:6]),
@@ -77,21 +78,21 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_draws_have_the_law_of_the_predictions_and_the_gradient_of_their_values(name, tmp_path):
     model = MODELS[name]()
-    n, found = 1000, model.sample_functions(1000, random_state=1, n_features=1000)(TEST)
+    n = 1000
+    found = model.sample_functions(1000, random_state=1, n_features=1000)(TEST)
     mean, _ = model.predict_f(TEST)
     _, cov = model_covariance(model._model, model._posteriors, model._encoding.inputs(TEST))
     shape = (*mean.shape[1:], len(TEST), len(TEST))
     covs = np.square(model.y_scale_).reshape(-1, 1, 1) * cov if np.ndim(model.y_scale_) else cov
     draws = np.moveaxis(found, 0, -2).reshape(-1, len(TEST), n)
-    means, covs = (
-        mean.T.reshape(-1, len(TEST)),
-        np.broadcast_to(covs, shape).reshape(-1, len(TEST), len(TEST)),
-    )
-    for values, own, expected in zip(draws, means, covs):
+    means = mean.T.reshape(-1, len(TEST))
+    covs = np.broadcast_to(covs, shape).reshape(-1, len(TEST), len(TEST))
+    for values, own, expected in zip(draws, means, covs, strict=True):
         sd = np.sqrt(np.diag(expected))
         assert np.all(np.abs(values.mean(axis=1) - own) < 5.0 * sd / np.sqrt(n))
         assert np.abs((np.cov(values) - expected) / np.outer(sd, sd)).max() < 0.2
-    few, step = model.sample_functions(3, n_features=20), 1e-5
+    few = model.sample_functions(3, n_features=20)
+    step = 1e-5
     slopes = [(few(TEST + h) - few(TEST - h)) / (2.0 * step) for h in step * np.eye(2)]
     gradient = few.gradient(TEST)
     np.testing.assert_allclose(

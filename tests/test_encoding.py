@@ -27,7 +27,8 @@ RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 2))
 Y = 5.0 + 3.0 * np.sin(2.0 * X[:, 0]) + 0.2 * RNG.normal(size=600)
 HIGH = (Y > 5.0).astype(float)
-WEIGHT, KNOWN = RNG.integers(0, 3, 600).astype(float), RNG.uniform(0.0, 0.5, 600)
+WEIGHT = RNG.integers(0, 3, 600).astype(float)
+KNOWN = RNG.uniform(0.0, 0.5, 600)
 FEW = 200  # rows of three classes
 KEPT = {
     "kernel": SquaredExponential(4.0, [0.7, 3.0]),
@@ -90,7 +91,8 @@ def both(kind, y, rows=X, columns=None, **arguments):
     """A model fitted to arrays, and one fitted to a source of them. `columns`: blocks, powers,
     weights, known variances.
     """
-    columns, beside = columns or {}, {"weight": "sample_weight", "known_variance": "known_variance"}
+    columns = columns or {}
+    beside = {"weight": "sample_weight", "known_variance": "known_variance"}
     given = {beside[name]: value for name, value in columns.items() if name in beside}
     own = arguments | {name: value for name, value in columns.items() if name not in beside}
     return kind(**own).fit(rows, y, **given), kind(**arguments).fit(in_pieces(rows, y, **columns))
@@ -101,16 +103,20 @@ def brief(steps=2, **more):
 
 
 ALL = {"weight": WEIGHT, "known_variance": KNOWN}
-UNTRAINED, SEVENTHS = brief(training=None, standardize=False), {"blocks": np.arange(600) // 7}
+UNTRAINED = brief(training=None, standardize=False)
+SEVENTHS = {"blocks": np.arange(600) // 7}
 TWICE = SEVENTHS | {"weight": 1.0 + np.arange(600) // 7 % 2}
-HELD_OUT, BATCHES = {"power": "held_out"}, {"training": Adam(batch_size=100, n_epochs=4, tol=1e9)}
+HELD_OUT = {"power": "held_out"}
+BATCHES = {"training": Adam(batch_size=100, n_epochs=4, tol=1e9)}
 BLOCKS = KEPT | {
     "training": LBFGS(max_iter=2, tol=1e-3),
     "fixed": ["features.Z"],
     "random_state": 0,
 }
-THREE, WAVE = np.digitize(X[:FEW, 0], [0.0, 0.8]), np.sin(X[:, 0])
-REGRESSOR, CLASSIFIER = SparsePEPRegressor, SparsePEPClassifier
+THREE = np.digitize(X[:FEW, 0], [0.0, 0.8])
+WAVE = np.sin(X[:, 0])
+REGRESSOR = SparsePEPRegressor
+CLASSIFIER = SparsePEPClassifier
 # estimator, targets, arguments, columns; relative error of the evidence, absolute one of
 # predictions
 SAME = {
@@ -206,7 +212,7 @@ def test_a_fit_to_a_source_is_the_fit_to_its_rows(case, monkeypatch):
     assert np.allclose(
         source.leave_one_out()[kept], arrays.leave_one_out(), rtol=near, atol=0.01 * near
     )
-    for own, other in zip(source.leave_one_out_f(), arrays.leave_one_out_f()):
+    for own, other in zip(source.leave_one_out_f(), arrays.leave_one_out_f(), strict=True):
         assert np.allclose(own[kept], other, rtol=near, atol=0.01 * near)
     assert np.isclose(source.score(rows, y), arrays.score(rows, y), rtol=1e-6)
     if kind is REGRESSOR:
@@ -227,17 +233,14 @@ def test_a_fit_to_a_source_is_the_fit_to_its_rows(case, monkeypatch):
     if kind is CLASSIFIER:
         assert source.classes_.tolist() == arrays.classes_.tolist()
         assert np.allclose(source.predict_proba(X), arrays.predict_proba(X), atol=1e-6)
-        assert (
-            source.diagnostics_["sweeps_last"] > 0
-            and 0.0 < source.diagnostics_["smallest_cavity"] < 1.0
-        )
+        assert source.diagnostics_["sweeps_last"] > 0
+        assert 0.0 < source.diagnostics_["smallest_cavity"] < 1.0
     if close == 1e-10:
         (value, slope), (expected, slopes) = (
             one.log_marginal_likelihood(eval_gradient=True) for one in (source, arrays)
         )
-        assert np.isclose(value, expected, rtol=1e-10) and np.allclose(
-            slope, slopes, rtol=1e-7, atol=1e-7
-        )
+        assert np.isclose(value, expected, rtol=1e-10)
+        assert np.allclose(slope, slopes, rtol=1e-7, atol=1e-7)
         for name in ("q_mean_", "q_cov_"):
             assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12)
     if "power_sweep" in arrays.diagnostics_:
@@ -286,9 +289,12 @@ def test_points_of_a_fit_to_a_source_are_added_and_removed(kind, y):
 def test_prediction_at_a_source():
     model = REGRESSOR(**KEPT).fit(X, Y)
     for own, other in zip(
-        model.predict(in_pieces(X), return_std=True), model.predict(X, return_std=True)
+        model.predict(in_pieces(X), return_std=True),
+        model.predict(X, return_std=True),
+        strict=True,
     ):
-        assert own.shape == (600,) and np.allclose(own, other, rtol=1e-12)
+        assert own.shape == (600,)
+        assert np.allclose(own, other, rtol=1e-12)
     for call, words in (
         (
             lambda: model.predict(ArraySource(np.zeros((5, 3)))),
@@ -306,9 +312,8 @@ def test_prediction_at_a_source():
     ):
         with pytest.raises(ValueError, match=words):
             call()
-    assert hasattr(model, "site_precision_") and not hasattr(
-        model.fit(in_pieces(X, Y)), "site_precision_"
-    )
+    assert hasattr(model, "site_precision_")
+    assert not hasattr(model.fit(in_pieces(X, Y)), "site_precision_")
     assert model.fit(ArraySource(X, Y)).site_precision_.shape == (600,)  # one piece in memory
 
 
@@ -337,7 +342,8 @@ def test_a_source_has_the_columns_of_the_fit_in_their_order(tmp_path):
     frame.to_csv(tmp_path / "rows.csv", index=False)
     model = REGRESSOR(**KEPT).fit(frame, Y)
     own = model.predict(convert_table(tmp_path / "rows.csv", columns=["a", "b"]))
-    assert np.allclose(own, model.predict(frame)) and np.allclose(own, model.predict(in_pieces(X)))
+    assert np.allclose(own, model.predict(frame))
+    assert np.allclose(own, model.predict(in_pieces(X)))
     with pytest.raises(
         ValueError,
         match=r"columns \['b', 'a'\]; the model was fitted to \['a', 'b'\], in this order",
@@ -353,8 +359,10 @@ def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
     frame.assign(kind=y).to_csv(tmp_path / "rows.csv", index=False)
     table = convert_table(tmp_path / "rows.csv", target="kind", labels=True, piece_rows=70)
     assert targets_of(table)[0].tolist() == y.tolist()
-    model, arrays = CLASSIFIER(**KEPT).fit(table), CLASSIFIER(**KEPT).fit(frame, y)
-    assert model.classes_.tolist() == sorted(names) and model.feature_names_in_.tolist() == [
+    model = CLASSIFIER(**KEPT).fit(table)
+    arrays = CLASSIFIER(**KEPT).fit(frame, y)
+    assert model.classes_.tolist() == sorted(names)
+    assert model.feature_names_in_.tolist() == [
         "a",
         "b",
     ]
@@ -365,7 +373,8 @@ def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
 # ---- what is refused
 # ------------------------------------------------------------------------------------------------
 
-TWO, UNCOUNTED = in_pieces(X, np.column_stack([Y, Y])), "`weight` is 0 for all rows of the source"
+TWO = in_pieces(X, np.column_stack([Y, Y]))
+UNCOUNTED = "`weight` is 0 for all rows of the source"
 REFUSED = {  # estimator, its arguments, the source, words of the message
     "a size of blocks": (REGRESSOR, {"blocks": 5}, in_pieces(X, Y), "`blocks`"),
     "labels of blocks": (REGRESSOR, {"blocks": np.zeros(600)}, in_pieces(X, Y), "`blocks`"),
@@ -408,8 +417,10 @@ def test_collections_of_dask(monkeypatch):
     Client = pytest.importorskip("distributed").Client
     import dask.array as da
 
-    rows, targets = da.from_array(X, chunks=(200, 2)), da.from_array(Y, chunks=200)
-    words, weight = np.where(X[:, 0] > 0.0, "yes", "no"), np.maximum(WEIGHT, 1.0)
+    rows = da.from_array(X, chunks=(200, 2))
+    targets = da.from_array(Y, chunks=200)
+    words = np.where(X[:, 0] > 0.0, "yes", "no")
+    weight = np.maximum(WEIGHT, 1.0)
     with Client(n_workers=1, processes=False, dashboard_address=None) as client:
         monkeypatch.setattr("distributed.default_client", lambda: client)
         scaled = REGRESSOR(**KEPT, standardize=True)

@@ -49,7 +49,9 @@ class Problem:
 
     def covariances(self, name):
         """From the definition of the features: an average is a sum over a grid of points."""
-        kernel, t, sums = self.kernel, self.features[name].Z, np.eye(len(self.features[name]))
+        kernel = self.kernel
+        t = self.features[name].Z
+        sums = np.eye(len(self.features[name]))
         if name == "transform":
             steps, weights = np.polynomial.hermite_e.hermegauss(16)
             grid = np.stack(np.meshgrid(0.3 * steps, 0.4 * steps, indexing="ij"), axis=-1).reshape(
@@ -70,8 +72,11 @@ class Problem:
         """Mean and covariance of f at the test inputs, and log Z, at the coordinates of the
         method.
         """
-        features, kernel = self.features[method.features], self.kernel
-        Kuu, Kuf, kff = features.Kuu(kernel), features.Kuf(kernel, self.X), kernel.diag(self.X)
+        features = self.features[method.features]
+        kernel = self.kernel
+        Kuu = features.Kuu(kernel)
+        Kuf = features.Kuf(kernel, self.X)
+        kff = kernel.diag(self.X)
         likelihood, y = (
             (Probit(), self.labels)
             if method.task == "classification"
@@ -190,16 +195,15 @@ REFERENCES = {
 def test_every_method_has_a_definition_and_coordinates():
     assert [method.name for method in METHODS] == list(REFERENCES)
     for method in METHODS:
-        assert method.task in ("regression", "classification") and method.features in (
+        assert method.task in ("regression", "classification")
+        assert method.features in (
             "points",
             "transform",
             "data",
         )
-        assert (
-            method.blocks in ("single", "several", "all")
-            and 0.0 <= method.power <= 1.0
-            and method.source
-        )
+        assert method.blocks in ("single", "several", "all")
+        assert 0.0 <= method.power <= 1.0
+        assert method.source
         assert set(method.same.split(", ")) <= {"posterior", "prediction", "evidence"}
 
 

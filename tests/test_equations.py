@@ -58,7 +58,8 @@ def listed(*starts):
 @pytest.mark.parametrize("key", BY_KEY)
 def test_an_entry_leads_somewhere(key):
     entry = BY_KEY[key]
-    assert entry["says"] and entry["derivations"], f"no notebook has the tag <!-- paper: {key} -->"
+    assert entry["says"], f"no notebook has the tag <!-- paper: {key} -->"
+    assert entry["derivations"], f"no notebook has the tag <!-- paper: {key} -->"
     pages = {
         notebook: (ROOT / "nbs" / f"{notebook}.ipynb").read_text(encoding="utf-8")
         for notebook, _ in entry["derivations"]
@@ -130,9 +131,8 @@ def test_the_page_evaluates_every_erratum():
 
 def test_the_table_has_a_line_for_each_entry():
     lines = as_table(ENTRIES, ROOT / "nbs").splitlines()
-    assert len(lines) == len(ENTRIES) + 2 and all(
-        line.count("|") == 7 and line.split("|")[2].strip() for line in lines[2:]
-    )
+    assert len(lines) == len(ENTRIES) + 2
+    assert all(line.count("|") == 7 and line.split("|")[2].strip() for line in lines[2:])
     cavity = next(line for line in lines if "19)" in line)
     assert re.search(r"\[\(5\.\d+\)\]\(/05_sites\.ipynb#eq-cavity\)", cavity), cavity
 
@@ -141,7 +141,8 @@ def test_numbers_are_those_of_the_paper(paper):
     """LaTeX numbers every line of an `align` that does not end in \\nonumber; each number stands
     at one entry.
     """
-    count, found = 0, {}
+    count = 0
+    found = {}
     for star, body in re.findall(r"\\begin\{align(\*?)\}(.*?)\\end\{align\*?\}", paper, re.DOTALL):
         lines = (
             re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", body, flags=re.DOTALL)
@@ -173,7 +174,8 @@ def test_numbers_are_those_of_the_paper(paper):
 
 def test_docstrings_cite_the_numbers_of_the_map():
     """`Equation 5.17 of the site, 64 of the paper`, in the docstring of what computes it."""
-    ours, cited = equations(ROOT / "nbs"), 0
+    ours = equations(ROOT / "nbs")
+    cited = 0
     theirs = {
         (ours[label][1], entry["number"]) for entry in ENTRIES for label in entry["labels_here"]
     }

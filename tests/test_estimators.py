@@ -110,9 +110,11 @@ def test_constructors_show_what_they_take():
             parameter.kind is parameter.KEYWORD_ONLY
             for parameter in inspect.signature(kind).parameters.values()
         )
-        assert sorted(names) == sorted(kind().get_params()) and "standardize" in names
+        assert sorted(names) == sorted(kind().get_params())
+        assert "standardize" in names
         assert [name for name in names if f"\n{name} :" not in kind.__doc__] == []
-        assert "{parameters}" not in kind.__doc__ and "{attributes}" not in kind.__doc__
+        assert "{parameters}" not in kind.__doc__
+        assert "{attributes}" not in kind.__doc__
 
 
 WITHOUT_DEVELOPMENT = """
@@ -213,7 +215,8 @@ def saved(tmp_path_factory):
     """The models of the table, each with its file, beside which are the predictions of another
     process.
     """
-    folder, models = tmp_path_factory.mktemp("models"), {}
+    folder = tmp_path_factory.mktemp("models")
+    models = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for k, (name, make) in enumerate(SAVED.items()):
@@ -237,12 +240,11 @@ def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
     """So do what is saved again and a pickle, and everything else that was fitted comes back
     with it.
     """
-    (model, path), same = saved[name], np.testing.assert_equal
-    back, copy, tests = (
-        load(path),
-        pickle.loads(pickle.dumps(model)),
-        np.resize(X_TEST, (7, len(model.x_mean_))),
-    )
+    (model, path) = saved[name]
+    same = np.testing.assert_equal
+    back = load(path)
+    copy = pickle.loads(pickle.dumps(model))
+    tests = np.resize(X_TEST, (7, len(model.x_mean_)))
     back.save(tmp_path / "again.npz")
     for other in (back, copy, load(tmp_path / "again.npz")):
         assert type(other) is type(model)
@@ -291,10 +293,12 @@ def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
         for one in (back, model)
     )
     same(own, other | {"fixed": tuple(model.fixed)})
-    assert repr(back.training) == repr(model.training) and repr(back.priors_) == repr(model.priors_)
+    assert repr(back.training) == repr(model.training)
+    assert repr(back.priors_) == repr(model.priors_)
     assert {row for row in back.summary_rows() if row[0] != "advice"} <= set(model.summary_rows())
     same((back._jitter, back._tight, back._blocks), (model._jitter, model._tight, model._blocks))
-    assert repr(clone(model)) == repr(model) and not hasattr(clone(back), "kernel_")
+    assert repr(clone(model)) == repr(model)
+    assert not hasattr(clone(back), "kernel_")
     assert hasattr(copy, "_data") == (name != "a source")
     if name != "a source":
         same(copy.leave_one_out(), model.leave_one_out())
@@ -303,10 +307,8 @@ def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
         )
     if isinstance(model.training, LBFGS):
         trace = model.diagnostics_["log_evidence_trace"]
-        assert (
-            model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2)
-            and trace[-1] > trace[0]
-        )
+        assert model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2)
+        assert trace[-1] > trace[0]
     if name in ("neighbours", "blocks nearby"):
         assert model.diagnostics_["local"][:3] != "off"
 
@@ -362,14 +364,11 @@ def test_one_row_is_data_too(options):
     for rows in given:
         model = SparsePEPRegressor(random_state=0, **options).fit(*rows)
         mean, std = model.predict([X[0], X[0] + 1e9], return_std=True)
-        assert (
-            model.n_samples_seen_ == 1
-            and "yes" in model.summary()
-            and np.allclose(std, np.sqrt([1.5, 2.0]))
-        )
-        assert np.allclose(mean, y[0]) and np.isclose(
-            model.leave_one_out()[0], -0.5 * np.log(4.0 * np.pi)
-        )
+        assert model.n_samples_seen_ == 1
+        assert "yes" in model.summary()
+        assert np.allclose(std, np.sqrt([1.5, 2.0]))
+        assert np.allclose(mean, y[0])
+        assert np.isclose(model.leave_one_out()[0], -0.5 * np.log(4.0 * np.pi))
 
 
 @pytest.mark.filterwarnings("ignore:.*:UserWarning")
@@ -390,15 +389,15 @@ def test_one_row_and_rows_that_are_equal_are_fitted_with_any_likelihood(name):
     value = 0.25 if name == "beta" else 2.0
     for rows, targets in ((X[:1], [value]), (np.ones((8, 2)), [value, value / 2] * 4)):
         model = SparsePEP(likelihood=name, random_state=0).fit(rows, targets)
-        assert np.ptp(model.predict(rows)) == 0.0 and np.all(
-            np.isfinite([*model.predict(X, return_std=True)])
-        )
+        assert np.ptp(model.predict(rows)) == 0.0
+        assert np.all(np.isfinite([*model.predict(X, return_std=True)]))
 
 
 def test_a_fit_that_fails_leaves_the_fit_before_it(monkeypatch):
     model = fixed_model(standardize=True)
     # fails late, when the lengthscales are seen not to fit
-    before, wider = vars(model).copy(), np.column_stack([X, X])
+    before = vars(model).copy()
+    wider = np.column_stack([X, X])
     for inputs in (np.where(X == X[5, 1], np.nan, X), wider):
         with pytest.raises(ValueError):
             model.fit(inputs, 100 * y)
@@ -417,7 +416,8 @@ def test_fewer_data_than_inducing_points_warns_and_reduces(recwarn):
     again = np.vstack([X[:6]] * 3), np.tile(y[:6], 3)
     with pytest.warns(UserWarning, match="n_inducing.*reduced from 10 to 6.*6 distinct rows"):
         model = SparsePEPRegressor(n_inducing=10, training=None).fit(*again)
-    assert len(model.features_) == 6 and model.q_mean_.shape == (6,)
+    assert len(model.features_) == 6
+    assert model.q_mean_.shape == (6,)
     SparsePEPRegressor(n_inducing=6, training=None).fit(*again)
     assert not recwarn.list
 
@@ -454,18 +454,22 @@ def test_a_constant_is_predicted_everywhere(arguments):
         model = SparsePEPRegressor(**{"n_inducing": 5, "random_state": 0} | arguments).fit(
             X, np.full(40, 5.1)
         )
-    assert np.allclose(model.predict([*X_TEST, [900.0, 0.0]]), 5.1, rtol=1e-14) and model.converged_
-    assert model.diagnostics_["message"] == "nothing was trained" and model.summary()
+    assert np.allclose(model.predict([*X_TEST, [900.0, 0.0]]), 5.1, rtol=1e-14)
+    assert model.converged_
+    assert model.diagnostics_["message"] == "nothing was trained"
+    assert model.summary()
 
 
 @unfinished
 def test_constants_that_are_modelled_as_given():
     with pytest.warns(UserWarning, match="`y` has one value only"):
         model = fixed_model(np.full(40, 5.0))  # the prior's mean is 0, as was asked for
-    assert np.mean(model.predict(X)) > 3.0 and abs(model.predict([[900.0, 0.0]])[0]) < 1e-6
+    assert np.mean(model.predict(X)) > 3.0
+    assert abs(model.predict([[900.0, 0.0]])[0]) < 1e-6
     with pytest.warns(UserWarning, match="column 1 of `y` has one value only"):
         both = quick(targets=np.column_stack([y, np.full(40, 3.0)]), standardize=True)
-    assert np.allclose(both.predict(X)[:, 1], 3.0, rtol=1e-12) and both.n_iter_ > 0
+    assert np.allclose(both.predict(X)[:, 1], 3.0, rtol=1e-12)
+    assert both.n_iter_ > 0
 
 
 @unfinished
@@ -482,7 +486,8 @@ def test_folds_without_an_event_are_scored():
     assert np.all(model.fit(X, np.zeros(40)).predict(X) < 0.6)
 
 
-UNITS, SHIFT = np.array([1e3, 0.02]), np.array([-7.0, 300.0])
+UNITS = np.array([1e3, 0.02])
+SHIFT = np.array([-7.0, 300.0])
 SCALED = {
     "regressor": (SparsePEPRegressor, 1e4 + 50 * y, LBFGS(max_iter=2)),
     "adam": (SparsePEPRegressor, 1e4 + 50 * y, Adam(n_epochs=2)),
@@ -496,7 +501,9 @@ SCALED = {
 def test_standardised_data_are_those_of_a_scaler(case):
     """Results are in the user's units, up to the Jacobian of densities."""
     kind, targets, optimiser = SCALED[case]
-    given, own, test = ADAM | {"training": optimiser}, UNITS * X + SHIFT, UNITS * X_TEST + SHIFT
+    given = ADAM | {"training": optimiser}
+    own = UNITS * X + SHIFT
+    test = UNITS * X_TEST + SHIFT
     model = kind(**given, standardize=True).fit(own, targets)
     mean, scale = (targets.mean(), targets.std()) if kind is SparsePEPRegressor else (0.0, 1.0)
     for name, expected in {
@@ -506,11 +513,11 @@ def test_standardised_data_are_those_of_a_scaler(case):
         "y_scale_": scale,
     }.items():
         np.testing.assert_allclose(getattr(model, name), expected, rtol=1e-12)
-    (mean, scale), seen = (model.y_mean_, model.y_scale_), (test - model.x_mean_) / model.x_scale_
-    inputs, inner = (
-        (own - model.x_mean_) / model.x_scale_,
-        targets if scale == 1.0 else (targets - mean) / scale,
-    )
+    mean = model.y_mean_
+    scale = model.y_scale_
+    seen = (test - model.x_mean_) / model.x_scale_
+    inputs = (own - model.x_mean_) / model.x_scale_
+    inner = targets if scale == 1.0 else (targets - mean) / scale
     scaled = kind(**given, standardize=False).fit(inputs, inner)
     assert model.log_marginal_likelihood_value_ == scaled.log_marginal_likelihood_value_
     for draws in (lambda one, X: one.predict_f(X)[0], lambda one, X: one.sample_f(X, 3)):
@@ -527,10 +534,8 @@ def test_standardised_data_are_those_of_a_scaler(case):
         < 1e-11
     )
     if kind is SparsePEPRegressor:
-        (_, std), (_, cov) = (
-            model.predict(test, return_std=True),
-            model.predict(test, return_cov=True),
-        )
+        (_, std) = model.predict(test, return_std=True)
+        (_, cov) = model.predict(test, return_cov=True)
         assert error(std, scale * scaled.predict(seen, return_std=True)[1]) < 1e-12
         assert error(cov, scale**2 * scaled.predict(seen, return_cov=True)[1]) < 1e-12
     model.partial_fit(own[30:], targets[30:])
@@ -543,17 +548,14 @@ def test_what_takes_inputs_takes_them_in_their_own_units():
     model = SparsePEPRegressor(n_inducing=5, training=None, standardize=True, random_state=0).fit(
         own, y
     )
-    assert (
-        model.x_scale_[2] == 1.0
-        and model.x_mean_[2] == 1e6
-        and np.all(model.features_.Z[:, 2] == 0.0)
-    )
+    assert model.x_scale_[2] == 1.0
+    assert model.x_mean_[2] == 1e6
+    assert np.all(model.features_.Z[:, 2] == 0.0)
     np.testing.assert_allclose(
         model.add_inducing(own[7:8]).features_.Z[-1], (own[7] - model.x_mean_) / model.x_scale_
     )
-    assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0]) and np.array_equal(
-        fixed_model().x_scale_, [1.0, 1.0]
-    )
+    assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0])
+    assert np.array_equal(fixed_model().x_scale_, [1.0, 1.0])
 
 
 # ---- what models say agrees with itself
@@ -564,13 +566,12 @@ def check_features_and_sites(model, shape):
     """What is known of the inducing variables, for latent functions of this shape, and the
     sites.
     """
-    assert model.q_mean_.shape == (*shape, 6) and model.q_cov_.shape == (*shape, 6, 6)
+    assert model.q_mean_.shape == (*shape, 6)
+    assert model.q_cov_.shape == (*shape, 6, 6)
     assert model.site_precision_.shape == model.site_shift_.shape == (*shape, 40)
     mean, var = model.predict_f(model.features_.Z)
-    assert (
-        error(mean.T, model.q_mean_) < 1e-6
-        and error(var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6
-    )
+    assert error(mean.T, model.q_mean_) < 1e-6
+    assert error(var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6
 
 
 def test_results_agree_with_each_other():
@@ -578,9 +579,11 @@ def test_results_agree_with_each_other():
     mean, std = model.predict(X_TEST, return_std=True)
     joint_mean, cov = model.predict(X_TEST, return_cov=True)
     f_mean, f_var = model.predict_f(X_TEST)
-    assert error(joint_mean, mean) < 1e-12 and error(np.sqrt(np.diag(cov)), std) < 1e-12
+    assert error(joint_mean, mean) < 1e-12
+    assert error(np.sqrt(np.diag(cov)), std) < 1e-12
     np.testing.assert_array_equal(f_mean, mean)
-    assert error(f_var + 0.1, std**2) < 1e-14 and np.linalg.eigvalsh(cov)[0] > 0.1 * (1 - 1e-10)
+    assert error(f_var + 0.1, std**2) < 1e-14
+    assert np.linalg.eigvalsh(cov)[0] > 0.1 * (1 - 1e-10)
     check_features_and_sites(model, ())
     density = -0.5 * np.log(2 * np.pi * std**2) - 0.5 * ((1.0 - mean) / std) ** 2
     assert error(model.predict_log_density(X_TEST, np.ones(7)), density) < 1e-13
@@ -589,9 +592,8 @@ def test_results_agree_with_each_other():
     )
     assert error(model.site_shift_, model.site_precision_ * y) < 1e-15
     draws, again = (model.sample_y(X_TEST, 20_000, random_state=1) for _ in range(2))
-    assert np.array_equal(draws, again) and np.max(
-        np.abs(draws.mean(1) - mean) / std
-    ) < 5 / np.sqrt(20_000)
+    assert np.array_equal(draws, again)
+    assert np.max(np.abs(draws.mean(1) - mean) / std) < 5 / np.sqrt(20_000)
     assert np.max(np.abs(np.cov(draws) - cov)) < 6 / np.sqrt(20_000) * np.max(cov)
 
 
@@ -599,19 +601,20 @@ def test_counts_agree_with_themselves():
     model = counts()
     mean, std = model.predict(X_TEST, return_std=True)
     f_mean, f_var = model.predict_f(X_TEST)
-    assert error(mean, np.exp(f_mean + 0.5 * f_var)) < 1e-14 and np.all(std > np.sqrt(mean))
+    assert error(mean, np.exp(f_mean + 0.5 * f_var)) < 1e-14
+    assert np.all(std > np.sqrt(mean))
     np.testing.assert_array_equal(model.predict(X_TEST), mean)
     check_features_and_sites(model, ())
     grid = np.arange(2000.0)
     density = np.array(
         [np.exp(model.predict_log_density(x[None].repeat(2000, 0), grid)) for x in X_TEST[:2]]
     )
-    assert error(density.sum(1), np.ones(2)) < 1e-6 and error(density @ grid, mean[:2]) < 1e-5
+    assert error(density.sum(1), np.ones(2)) < 1e-6
+    assert error(density @ grid, mean[:2]) < 1e-5
     assert model.score(X, COUNTS) == np.mean(model.predict_log_density(X, COUNTS))
     draws = model.sample_y(X_TEST, 20_000, random_state=1)
-    assert np.max(np.abs(draws.mean(1) - mean) / std) < 6 / np.sqrt(20_000) and np.all(
-        draws == np.round(draws)
-    )
+    assert np.max(np.abs(draws.mean(1) - mean) / std) < 6 / np.sqrt(20_000)
+    assert np.all(draws == np.round(draws))
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -621,10 +624,13 @@ def test_what_a_classifier_says_agrees_with_itself(power, likelihood):
     labels, C, shape = (THIRD, 3, (3,)) if several else (SIDE, 2, ())
     model = classifier(labels, power=power, likelihood=likelihood)
     mean, var = model.predict_f(X_TEST)
-    assert model.converged_ and mean.shape == var.shape == (7, *shape) and np.all(var > 0)
+    assert model.converged_
+    assert mean.shape == var.shape == (7, *shape)
+    assert np.all(var > 0)
     check_features_and_sites(model, shape)
     proba = model.predict_proba(X_TEST)
-    assert proba.shape == (7, C) and error(proba.sum(1), np.ones(7)) < 1e-9
+    assert proba.shape == (7, C)
+    assert error(proba.sum(1), np.ones(7)) < 1e-9
     odds = np.log(proba)
     assert (
         error(model.decision_function(X_TEST), odds if several else odds[:, 1] - odds[:, 0]) < 1e-6
@@ -635,19 +641,19 @@ def test_what_a_classifier_says_agrees_with_itself(power, likelihood):
     draws = model.sample_y(X_TEST, 4000, random_state=1)
     assert np.max(np.abs(np.mean(draws[..., None] == np.arange(C), axis=1) - proba)) < 0.04
     told = model.diagnostics_
-    assert (
-        told["largest_site_change"] <= 1e-8
-        and told["sweeps_last"] > 0
-        and {"quadrature_error", "smallest_step"} <= set(told)
-    )
+    assert told["largest_site_change"] <= 1e-8
+    assert told["sweeps_last"] > 0
+    assert {"quadrature_error", "smallest_step"} <= set(told)
     assert (told["smallest_cavity"] == 1.0) == (power == 0.0)
 
 
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("name", LABELS)
 def test_labels_of_any_kind_change_names_only(name, several):
-    kinds, index = LABELS[name], THIRD if several and name != "bools" else SIDE
-    model, plain = classifier(kinds[index]), classifier(index)
+    kinds = LABELS[name]
+    index = THIRD if several and name != "bools" else SIDE
+    model = classifier(kinds[index])
+    plain = classifier(index)
     np.testing.assert_array_equal(model.classes_, np.unique(kinds[index]))
     assert model.classes_.dtype == kinds.dtype
     np.testing.assert_array_equal(model.predict_proba(X_TEST), plain.predict_proba(X_TEST))
@@ -670,12 +676,12 @@ def test_likelihoods_have_names():
 @pytest.mark.parametrize("standardize", [False, True])
 def test_gaussian_noise_is_the_regressor(standardize):
     given = KEPT | {"standardize": standardize}
-    ours, theirs = (
-        SparsePEP(likelihood=Gaussian(0.1), **given).fit(X, y),
-        fixed_model(standardize=standardize),
-    )
+    ours = SparsePEP(likelihood=Gaussian(0.1), **given).fit(X, y)
+    theirs = fixed_model(standardize=standardize)
     assert ours.log_marginal_likelihood_value_ == theirs.log_marginal_likelihood_value_
-    for a, b in zip(ours.predict(X_TEST, return_std=True), theirs.predict(X_TEST, return_std=True)):
+    for a, b in zip(
+        ours.predict(X_TEST, return_std=True), theirs.predict(X_TEST, return_std=True), strict=True
+    ):
         assert error(a, b) < 1e-14
     np.testing.assert_array_equal(ours.site_precision_, theirs.site_precision_)
     assert ours.score(X, y) == np.mean(theirs.predict_log_density(X, y))
@@ -699,15 +705,14 @@ def test_evidence_and_gradient(case):
     """The gradient of the evidence along a random direction is that of central differences."""
     make, h, tolerance = SLOPES[case]
     model = make()
-    theta, names = vector_of(model), list(model.parameters())
+    theta = vector_of(model)
+    names = list(model.parameters())
     value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
     assert value == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-10)
     assert model.log_marginal_likelihood() == model.log_marginal_likelihood_value_
     by_name = model.log_marginal_likelihood_gradient()
-    assert (
-        list(by_name) == names
-        and error(to_vector(by_name), gradient, 1 + np.max(np.abs(gradient))) < 1e-6
-    )
+    assert list(by_name) == names
+    assert error(to_vector(by_name), gradient, 1 + np.max(np.abs(gradient))) < 1e-6
     if case == "composite":
         assert names[1:4] == [
             "kernel.0.log_lengthscale",
@@ -723,7 +728,8 @@ def test_evidence_and_gradient(case):
 
 
 def test_jitter_and_what_is_unexplained_are_reported():
-    bare, more = fixed_model(jitter=0.0), fixed_model(jitter=1e-5)
+    bare = fixed_model(jitter=0.0)
+    more = fixed_model(jitter=1e-5)
     needed = fixed_model(jitter=0.0, features=InducingPoints(np.vstack([X[:6]] * 3)))
     assert (
         bare.diagnostics_["jitter"]
@@ -741,7 +747,8 @@ def test_jitter_and_what_is_unexplained_are_reported():
 
 
 def test_bounds_hold_the_exact_evidence_between_them():
-    model, K = fixed_model(power=1.0), KERNEL(X) + 0.1 * np.eye(40)
+    model = fixed_model(power=1.0)
+    K = KERNEL(X) + 0.1 * np.eye(40)
     low, high = model.log_marginal_likelihood_bounds()
     assert (
         low
@@ -765,10 +772,8 @@ def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(
     name, outputs, monkeypatch
 ):
     rng = np.random.default_rng(4)
-    X, columns = (
-        rng.uniform(size=(60, 2)),
-        [7.0 + np.sin(5.0 * x) for x in rng.uniform(size=(outputs, 60))],
-    )
+    X = rng.uniform(size=(60, 2))
+    columns = [7.0 + np.sin(5.0 * x) for x in rng.uniform(size=(outputs, 60))]
     kind = SparsePEPRegressor() if name == "gaussian" else SparsePEP(likelihood=name)
     kind.set_params(n_inducing=9, training=None, standardize=True)
     model = kind.fit(X, np.stack(columns, axis=1) if outputs > 1 else columns[0])
@@ -785,7 +790,8 @@ def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(
 
 
 def test_without_training_every_parameter_is_kept():
-    model, unset = fixed_model(), SparsePEPRegressor(training=None, n_inducing=5).fit(X, y)
+    model = fixed_model()
+    unset = SparsePEPRegressor(training=None, n_inducing=5).fit(X, y)
     assert (model.kernel_, model.noise_variance_, model.converged_, model.n_iter_) == (
         KERNEL,
         0.1,
@@ -802,7 +808,8 @@ def test_without_training_every_parameter_is_kept():
     "more", [{}, {"training": Adam(max_time=1e-9)}, {"power": "held_out"}], ids=str
 )
 def test_time_limits_the_whole_fit_and_the_model_says_so(more, monkeypatch):
-    maximise, runs = training.maximise, []
+    maximise = training.maximise
+    runs = []
     monkeypatch.setattr(
         training, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1]
     )
@@ -847,10 +854,8 @@ def test_starts_reach_the_data():
     outlier = start(
         SparsePEP, np.append(1e4, y[1:]), "log_scale", likelihood="student_t", standardize=False
     )
-    assert (
-        0.1 < outlier.kernel_.variance < 2.0
-        and outlier.likelihood_.scale** 2 <= outlier.kernel_.variance * (1 + 1e-12)
-    )
+    assert 0.1 < outlier.kernel_.variance < 2.0
+    assert outlier.likelihood_.scale**2 <= outlier.kernel_.variance * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("rows", [19, 20])
@@ -869,7 +874,8 @@ def test_ten_rows_for_each_input_have_lengthscales_of_their_own(start, rows):
 def test_a_fit_does_not_change_with_the_arguments():
     """What later calls need is kept: `set_params` is for the next fit."""
     model = fixed_model(jitter=1e-8)
-    theta, found = vector_of(model), []
+    theta = vector_of(model)
+    found = []
     for changes in ({}, {"jitter": 0.1, "training": "adam", "blocks": 4, "n_inducing": 2}):
         model.set_params(**changes)
         found.append(
@@ -892,7 +898,8 @@ def test_a_fit_does_not_change_with_the_arguments():
 @pytest.mark.parametrize("kind, targets", [(SparsePEPRegressor, y), (SparsePEPClassifier, SIDE)])
 def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets):
     model = quick(kind, targets, power=0.25)
-    text, told = model.summary(), model.diagnostics_
+    text = model.summary()
+    told = model.diagnostics_
     for words in (
         kind.__name__,
         "0.25",
@@ -901,9 +908,8 @@ def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets):
         f"{told['unexplained_share']:.1%}",
     ):
         assert words in text
-    assert 0.0 < told["determined_directions"] <= 5.0 and ("quadrature error" in text) == (
-        kind is SparsePEPClassifier
-    )
+    assert 0.0 < told["determined_directions"] <= 5.0
+    assert ("quadrature error" in text) == (kind is SparsePEPClassifier)
     with pytest.raises(NotFittedError):
         kind().summary()
 
@@ -929,15 +935,11 @@ def wide(n_lengthscales, **arguments):
 
 
 def level(kind, targets):
-    kernel, fixed = (
-        SquaredExponential(4.0, [1e4, 1e4]),
-        ["kernel.log_variance", "kernel.log_lengthscale"],
-    )
+    kernel = SquaredExponential(4.0, [1e4, 1e4])
+    fixed = ["kernel.log_variance", "kernel.log_lengthscale"]
     model = kind(kernel=kernel, fixed=fixed, n_inducing=5, random_state=0).fit(X, targets)
-    assert (
-        model.diagnostics_["determined_directions"] < 1.0
-        and not model.diagnostics_["learned_nothing"]
-    )
+    assert model.diagnostics_["determined_directions"] < 1.0
+    assert not model.diagnostics_["learned_nothing"]
     return model
 
 
@@ -963,10 +965,8 @@ def curve(noise="plain", n_inducing=20, fit=None):
     )
 
 
-FAR, LOST = (
-    InducingPoints(np.linspace(500.0, 600.0, 5)[:, None] * [1.0, 1.0]),
-    ["nothing was learned", "to the prior"],
-)
+FAR = InducingPoints(np.linspace(500.0, 600.0, 5)[:, None] * [1.0, 1.0])
+LOST = ["nothing was learned", "to the prior"]
 LENGTHSCALES = (
     "60 lengthscales were trained on 40 rows, too few to determine them: use one for all "
     "inputs (`ard='auto'`"
@@ -1045,7 +1045,8 @@ def test_summaries_advise_where_there_is_reason(case, tmp_path):
     texts = [model.summary(), load(tmp_path / "model.npz").summary()]
     # which take the training data
     for text in texts[: 1 if "n_inducing`" in str(there) or "SparsePEP(" in str(there) else 2]:
-        assert all(words in text for words in there) and not any(words in text for words in absent)
+        assert all(words in text for words in there)
+        assert not any(words in text for words in absent)
 
 
 # ---- blocks
@@ -1067,12 +1068,14 @@ def test_a_block_size_makes_blocks_of_neighbours():
 
 
 def test_neighbours_have_one_weight_and_one_power():
-    weight, power = np.resize([1.0, 2.0, 2.0], 40), np.where(X[:, 0] > 0.0, 1.0, 0.3)
+    weight = np.resize([1.0, 2.0, 2.0], 40)
+    power = np.where(X[:, 0] > 0.0, 1.0, 0.3)
     model = SparsePEPRegressor(**KEPT, blocks=4, power=power, random_state=0).fit(X, y, weight)
     partition = Partition(model._blocks)
     assert np.array_equal(partition.shared(weight, "weight"), weight)
     assert np.array_equal(partition.shared(model.power_, "power"), power)
-    assert 2 < np.mean(partition.sizes) and partition.sizes.max() <= 4
+    assert 2 < np.mean(partition.sizes)
+    assert partition.sizes.max() <= 4
     same = SparsePEPRegressor(**KEPT, blocks=partition.labels, power=power).fit(X, y, weight)
     assert model.log_marginal_likelihood_value_ == same.log_marginal_likelihood_value_
 

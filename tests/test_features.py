@@ -65,12 +65,15 @@ EVERY_WINDOW = Mixture(
 DEFINITIONS = [
     *(point(z) for z in Z[:2]),
     *(window(z, WIDTHS[0], [0.0, 0.0]) for z in Z[2:]),
-    *(window(*parts) for parts in zip(Z, WIDTHS, FREQUENCIES, PHASES)),
-    *(window(z, WIDTHS[1], f, 0.3, level(WIDTHS[1], f, 0.3)) for z, f in zip(Z, FREQUENCIES[:2])),
+    *(window(*parts) for parts in zip(Z, WIDTHS, FREQUENCIES, PHASES, strict=True)),
+    *(
+        window(z, WIDTHS[1], f, 0.3, level(WIDTHS[1], f, 0.3))
+        for z, f in zip(Z, FREQUENCIES[:2], strict=True)
+    ),
     *(window(z, [0.0, 0.6], [0.0, 0.0]) for z in Z[1:3]),
     *(
         window(z, w, f, 0.3, level(w, f, 0.3))
-        for z, w, f in zip(Z[2:], SOME_WIDTHS, FREQUENCIES[2:])
+        for z, w, f in zip(Z[2:], SOME_WIDTHS, FREQUENCIES[2:], strict=True)
     ),
 ]
 
@@ -91,10 +94,8 @@ DEFINITIONS = [
 def test_windows_of_every_kind_are_the_integrals_that_define_them(kernel):
     Kuu = covariances(kernel, DEFINITIONS, DEFINITIONS)
     Kuf = covariances(kernel, DEFINITIONS, [point(x) for x in X])
-    assert (
-        error(EVERY_WINDOW.Kuu(kernel), Kuu) < 1e-13
-        and error(EVERY_WINDOW.Kuf(kernel, X), Kuf) < 1e-13
-    )
+    assert error(EVERY_WINDOW.Kuu(kernel), Kuu) < 1e-13
+    assert error(EVERY_WINDOW.Kuf(kernel, X), Kuf) < 1e-13
 
 
 @pytest.mark.parametrize("name", ["se", "matern32", "matern52"])
@@ -107,9 +108,9 @@ def test_derivatives_are_those_of_the_kernel(name):
     pairs = [
         [
             slope_covariance((name, 1.3, [0.8, 1.5]), z1, d1, z2, d2)
-            for z2, d2 in zip(np.vstack([Z, X]), [*dims, *[-1] * 6])
+            for z2, d2 in zip(np.vstack([Z, X]), [*dims, *[-1] * 6], strict=True)
         ]
-        for z1, d1 in zip(Z, dims)
+        for z1, d1 in zip(Z, dims, strict=True)
     ]
     exact = np.array(pairs, dtype=float)
     # Matérn 3/2 has no second derivative on both sides of 0 for differences
@@ -154,12 +155,14 @@ def test_sums_over_points_are_near_the_integrals(p, D):
     """A Matérn process is a squared exponential one whose squared lengthscale is multiplied by a
     Gamma variable g.
     """
-    rng, nu, log_g = np.random.default_rng(D), p - 0.5, np.arange(-60.0, 4.0, 0.4)
+    rng = np.random.default_rng(D)
+    nu = p - 0.5
+    log_g = np.arange(-60.0, 4.0, 0.4)
     weight = 0.4 * np.exp(nu * (log_g + np.log(nu) - np.exp(log_g))) / float(mp.gamma(nu))
-    features, x = (
-        GaussianBlur(rng.normal(size=(4, D)) / np.sqrt(D), rng.uniform(0.0, 1.0, size=(4, D))),
-        rng.normal(size=(3, D)) / np.sqrt(D),
+    features = GaussianBlur(
+        rng.normal(size=(4, D)) / np.sqrt(D), rng.uniform(0.0, 1.0, size=(4, D))
     )
+    x = rng.normal(size=(3, D)) / np.sqrt(D)
     exact = np.tensordot(
         weight,
         [
@@ -172,7 +175,7 @@ def test_sums_over_points_are_near_the_integrals(p, D):
     assert np.max(np.abs(got - exact)) < 0.03
     sums = [
         (z + width * t, np.full(len(t), 1 / len(t)))
-        for z, width, t in zip(features.Z, features.width, [normal_points(D)] * 4)
+        for z, width, t in zip(features.Z, features.width, [normal_points(D)] * 4, strict=True)
     ]
     assert (
         error(
@@ -191,16 +194,17 @@ def test_sums_over_points_are_near_the_integrals(p, D):
 @pytest.mark.parametrize("p", MATERNS)
 def test_fourier_features_are_inner_products(p):
     with mp.workdps(18):
-        a, b, x = -1.0, 2.0, np.array([-1.6, -1.0, 0.3, 1.9, 2.8])
+        a = -1.0
+        b = 2.0
+        x = np.array([-1.6, -1.0, 0.3, 1.9, 2.8])
         space = MaternSpace(p, 1.3, 0.7, a, b)
         waves = [wave(0.0, 0, a), wave(1.1, 0, a), wave(1.1, 1, a)]
         Kuf = [[float(space.inner(w, space.section(mp.mpf(v)), [v])) for v in x] for w in waves]
         Kuu = [[float(space.inner(w, v)) for v in waves] for w in waves]
-    features, kernel = Fourier(a, b, [0.0, 1.1]), MATERNS[p](1.3, 0.7)
-    assert (
-        error(features.Kuf(kernel, x[:, None]), Kuf) < 1e-14
-        and error(features.Kuu(kernel), Kuu) < 1e-14
-    )
+    features = Fourier(a, b, [0.0, 1.1])
+    kernel = MATERNS[p](1.3, 0.7)
+    assert error(features.Kuf(kernel, x[:, None]), Kuf) < 1e-14
+    assert error(features.Kuu(kernel), Kuu) < 1e-14
 
 
 # Limits
@@ -209,8 +213,11 @@ def test_fourier_features_are_inner_products(p):
 @pytest.mark.parametrize("frequency", [30.0, 1e3, 1e8])
 def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
     features = Wavelet(Z, 0.5, frequency, PHASES)
-    (Kuu, pull_Kuu), (Kuf, pull_Kuf) = features.Kuu_vjp(SE), features.Kuf_vjp(SE, X)
-    assert np.max(np.abs(Kuu)) < 1e-40 and np.max(np.abs(Kuf)) < 1e-40 and np.all(np.diag(Kuu) >= 0)
+    (Kuu, pull_Kuu) = features.Kuu_vjp(SE)
+    (Kuf, pull_Kuf) = features.Kuf_vjp(SE, X)
+    assert np.max(np.abs(Kuu)) < 1e-40
+    assert np.max(np.abs(Kuf)) < 1e-40
+    assert np.all(np.diag(Kuu) >= 0)
     for values in (*pull_Kuu(np.ones_like(Kuu)), *pull_Kuf(np.ones_like(Kuf))):
         assert all(np.all(np.isfinite(value)) for value in values.values())
 
@@ -227,8 +234,10 @@ def test_noise_is_never_explained():
 
 def peak_memory(D):
     """Largest memory of Kuf and its pull-back for each kind, in units of Kuf."""
-    M, N = 200, 300
-    inputs, places = RNG.normal(size=(N, D)), RNG.normal(size=(M, D))
+    M = 200
+    N = 300
+    inputs = RNG.normal(size=(N, D))
+    places = RNG.normal(size=(M, D))
     for features, kernel in (
         (GaussianBlur(places, 0.3), SquaredExponential(1.0, np.full(D, 5.0))),
         (Wavelet(places, 0.3, 1.0, zero_mean=True), SquaredExponential(1.0, np.full(D, 5.0))),
@@ -243,7 +252,7 @@ def peak_memory(D):
 
 
 def test_no_array_for_each_dimension():
-    for few, many in zip(peak_memory(4), peak_memory(40)):
+    for few, many in zip(peak_memory(4), peak_memory(40), strict=True):
         assert many < few + 12  # an array (M, N, D) would add 36
 
 
@@ -263,10 +272,8 @@ def test_variational_fourier_features_equal_the_dense_bound_and_rise(p):
         features = Fourier(-2.0, 8.0, n)
         got = model_evidence(Model(kernel, features, Gaussian(0.09)), LINE, 0.0).log_evidence
         arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
-        assert (
-            abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got)
-            and before < got < exact
-        )
+        assert abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got)
+        assert before < got < exact
         before = got
     # an interval much longer than the data, and the bound is tight: the smoother the function, the
     # sooner

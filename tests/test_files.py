@@ -74,9 +74,8 @@ def test_a_file_that_is_not_whole_is_not_there(tmp_path):
     write_aside(tmp_path / "file", lambda file: file.write(b"old"))
     with pytest.raises(OSError, match="disk full .what was there is unchanged.*file'"):
         write_aside(tmp_path / "file", half)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"] and (
-        tmp_path / "file"
-    ).read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
     umask = os.umask(0)
     os.umask(umask)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~umask

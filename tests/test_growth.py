@@ -40,11 +40,14 @@ def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power):
     model.fit(X, y)
     other.fit(ArraySource(X, y, piece_rows=60))
     for fit in (model, other):
-        assert len(fit.features_) == 25 and fit.converged_
+        assert len(fit.features_) == 25
+        assert fit.converged_
         sweep = fit.diagnostics_["inducing_sweep"]
-        measure, measured = "log_density", np.mean(fit.leave_one_out())
+        measure = "log_density"
+        measured = np.mean(fit.leave_one_out())
         if power == 0.0:
-            measure, measured = "log_evidence", fit.log_marginal_likelihood_value_ / len(y)
+            measure = "log_evidence"
+            measured = fit.log_marginal_likelihood_value_ / len(y)
         np.testing.assert_array_equal(sweep["n_inducing"], [25, 50, 100])
         assert list(sweep) == ["n_inducing", measure]
         assert sweep[measure][0] == pytest.approx(measured, rel=1e-9)
@@ -74,21 +77,24 @@ def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power):
 def test_every_kind_of_fit_grows(kind, targets, more):
     model = kind(**AUTO | {"training": LBFGS(tol=0.1), "standardize": False} | more).fit(X, targets)
     sweep = model.diagnostics_["inducing_sweep"]
-    assert len(model.features_) in sweep["n_inducing"] and len(sweep["n_inducing"]) > 1
+    assert len(model.features_) in sweep["n_inducing"]
+    assert len(sweep["n_inducing"]) > 1
     kept = list(sweep["n_inducing"]).index(len(model.features_))
     assert sweep["log_density"][kept] == pytest.approx(np.mean(model.leave_one_out()), abs=1e-4)
 
 
 def growth(monkeypatch, values, gaps=None, passed=()):
     """`grown` with made-up measures: the numbers of points tried, the number kept, and the end."""
-    values, gaps = iter(values), iter(gaps or [np.inf] * 9)
+    values = iter(values)
+    gaps = iter(gaps or [np.inf] * 9)
     rows = np.random.default_rng(0).uniform(0.0, 1200.0, (1200, 1))
     piece = fitting.Rows(rows, rows[:, 0])
     data = fitting.Data(piece, piece, piece, power=np.array(0.5))
     start = fitting.Model(
         SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), fitting.Gaussian(1.0)
     )
-    times, tried = iter(passed), []
+    times = iter(passed)
+    tried = []
 
     class Clock(TimeLimit):
         passed = property(lambda self: clock[0])

@@ -17,12 +17,11 @@ LIKELIHOOD = HeteroscedasticGaussian(0.3, 0.8)
 
 @pytest.mark.parametrize("power", POWERS)
 def test_derivatives_and_the_heat_equation(power):
-    rng, h = np.random.default_rng(0), 1e-4
-    y, mean, var = (
-        2.0 * rng.normal(size=12),
-        rng.normal(size=(2, 12)),
-        np.exp(rng.normal(size=(2, 12))),
-    )
+    rng = np.random.default_rng(0)
+    h = 1e-4
+    y = 2.0 * rng.normal(size=12)
+    mean = rng.normal(size=(2, 12))
+    var = np.exp(rng.normal(size=(2, 12)))
     here = LIKELIHOOD.tilted(y, mean, var, power)
     for c, one in enumerate(np.eye(2)[:, :, None]):
         up, down = (LIKELIHOOD.tilted(y, mean + step * one, var, power) for step in (h, -h))
@@ -40,7 +39,8 @@ def test_derivatives_and_the_heat_equation(power):
 
 @pytest.mark.parametrize("q", [0.05, 0.8])
 def test_quantiles_are_those_of_the_exact_distribution(q):
-    mean, var = np.array([[0.4], [-0.7]]), np.array([[0.3], [1.2]])
+    mean = np.array([[0.4], [-0.7]])
+    var = np.array([[0.3], [1.2]])
     (y,) = LIKELIHOOD.quantile(q, mean, var)
     assert (
         exact.noise_cdf(LIKELIHOOD, y - 1e-6, mean[:, 0], var[:, 0])
@@ -60,7 +60,8 @@ def test_finite_for_every_cavity(power):
     )
     y, *cavity = (axis.ravel() for axis in grid)
     found = LIKELIHOOD.tilted(y, np.stack(cavity[:2]), np.stack(cavity[2:]), power)
-    assert all(np.all(np.isfinite(part)) for part in found) and np.all(found.error <= 1.0)
+    assert all(np.all(np.isfinite(part)) for part in found)
+    assert np.all(found.error <= 1.0)
     # as in a line search: no error
     HeteroscedasticGaussian(1.0, 5e4).tilted(
         y, 1e39 * np.stack(cavity[:2]), np.stack(cavity[2:]), power
@@ -73,10 +74,8 @@ def test_samples_have_the_predicted_moments():
     draws = LIKELIHOOD.sample(f, np.random.default_rng(0))
     assert abs(draws.mean() - mean[0]) < 5.0 * np.sqrt(var[0] / 40_000)
     assert abs(draws.var() / var[0] - 1.0) < 5.0 * np.sqrt(2.0 / 40_000)
-    spread, g = (
-        np.array([[0.7], [0.9]]),
-        1.2 + np.sqrt(0.9) * np.random.default_rng(1).normal(size=400_000),
-    )
+    spread = np.array([[0.7], [0.9]])
+    g = 1.2 + np.sqrt(0.9) * np.random.default_rng(1).normal(size=400_000)
     assert LIKELIHOOD.predict(f[:, :1], spread)[1][0] == pytest.approx(
         0.7 + LIKELIHOOD.noise(g).mean(), rel=0.01
     )
@@ -99,11 +98,10 @@ def test_only_the_mean_has_the_units_of_y():
         SparsePEP(**given, standardize=other).fit(X, 5.0 + 3.0 * y if other else y)
         for other in (False, True)
     )
-    (mean, var), found = plain.predict_f(X), scaled.predict_f(X)
-    assert (
-        error(found[0], mean * [3.0, 1.0] + [5.0, 0.0]) < 1e-9
-        and error(found[1], var * [9.0, 1.0]) < 1e-9
-    )
+    (mean, var) = plain.predict_f(X)
+    found = scaled.predict_f(X)
+    assert error(found[0], mean * [3.0, 1.0] + [5.0, 0.0]) < 1e-9
+    assert error(found[1], var * [9.0, 1.0]) < 1e-9
     assert error(scaled.sample_f(X[:4])[:, 1], plain.sample_f(X[:4])[:, 1]) < 1e-6
     assert (
         error(scaled.leave_one_out_f()[0][:, 0], 5.0 + 3.0 * plain.leave_one_out_f()[0][:, 0])
@@ -117,4 +115,5 @@ def test_only_the_mean_has_the_units_of_y():
         < 1e-9
     )
     mean, std = scaled.predict(X, return_std=True)
-    assert error(mean, found[0][:, 0]) < 1e-12 and np.all(std**2 > found[1][:, 0])
+    assert error(mean, found[0][:, 0]) < 1e-12
+    assert np.all(std**2 > found[1][:, 0])

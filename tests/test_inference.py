@@ -28,7 +28,9 @@ class Problem:
     """A model and its data."""
 
     def __init__(self, kernel, Z, X, y, likelihood):
-        self.X, self.y, self.model = X, y, Model(kernel, InducingPoints(Z), likelihood)
+        self.X = X
+        self.y = y
+        self.model = Model(kernel, InducingPoints(Z), likelihood)
 
     def search(self, power, **options):
         return adapter.search(
@@ -40,7 +42,8 @@ class Problem:
 
     def arrays(self):
         """Kuu, Kuf, kff."""
-        kernel, features = self.model.kernel, self.model.features
+        kernel = self.model.kernel
+        features = self.model.features
         return features.Kuu(kernel), features.Kuf(kernel, self.X), kernel.diag(self.X)
 
 
@@ -70,7 +73,8 @@ def test_the_exact_numbers(vectors, name):
         fit, gradient = adapter.gradient(
             problem.model, in_memory(X, y), np.array(case["alpha"]), tol=1e-10
         )
-        assert fit.converged and fit.jitter == 0.0
+        assert fit.converged
+        assert fit.jitter == 0.0
         mean, var = problem.predict(fit, X_test)
         got = {
             "logZ": fit.log_evidence,
@@ -80,7 +84,7 @@ def test_the_exact_numbers(vectors, name):
             "f_var": var,
         }
         got |= {
-            **dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]))),
+            **dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]), strict=True)),
             "prob": Probit().predict_proba(mean, var)[:, 1],
         }
         for key, value in got.items():
@@ -90,7 +94,7 @@ def test_the_exact_numbers(vectors, name):
                 (np.ravel(gradient[GRADIENTS[key]]), np.ravel(case["grad"][key]))
                 for key in GRADIENTS
             ]
-            assert error(*map(np.concatenate, zip(*pairs))) < 1e-6
+            assert error(*map(np.concatenate, zip(*pairs, strict=True))) < 1e-6
 
 
 def test_power_zero_is_the_variational_optimum():
@@ -98,9 +102,11 @@ def test_power_zero_is_the_variational_optimum():
     Kuu, Kuf, kff = problem.arrays()
     bound, q_mean, q_cov = limits.variational_optimum(limits.probit, problem.y, Kuu, Kuf, kff)
     fit = problem.search(0.0)
-    assert fit.log_evidence >= bound - 1e-7 and abs(fit.log_evidence - bound) < 1e-6
+    assert fit.log_evidence >= bound - 1e-7
+    assert abs(fit.log_evidence - bound) < 1e-6
     got_mean, got_cov = q_moments(fit.posteriors[0])
-    assert error(got_mean, q_mean) < 1e-5 and error(got_cov, q_cov) < 1e-5
+    assert error(got_mean, q_mean) < 1e-5
+    assert error(got_cov, q_cov) < 1e-5
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
@@ -114,8 +120,11 @@ def test_not_log_concave_is_never_nan(likelihood, seed, power):
         problem.y[::5] += 30.0 * (-1) ** np.arange(8)
     fit = problem.search(power, max_sweeps=60)
     mean, var = problem.predict(fit, np.linspace(-5, 5, 50)[:, None])
-    assert np.isfinite(fit.log_evidence) and np.all(np.isfinite(mean)) and np.all(var > 0)
-    assert fit.smallest_cavity > 0 and np.all(np.isfinite(fit.site_precision))
+    assert np.isfinite(fit.log_evidence)
+    assert np.all(np.isfinite(mean))
+    assert np.all(var > 0)
+    assert fit.smallest_cavity > 0
+    assert np.all(np.isfinite(fit.site_precision))
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()])
@@ -125,20 +134,23 @@ def test_changes_by_rounding_are_not_progress_that_can_be_lost(likelihood):
     """
     for seed in range(10):
         rng = np.random.default_rng(seed)
-        X, y = rng.normal(size=(8, 1)), np.sign(rng.normal(size=8))
+        X = rng.normal(size=(8, 1))
+        y = np.sign(rng.normal(size=8))
         fit = Problem(SquaredExponential(), np.full((1, 1), 5.0), X, y, likelihood).search(0.0)
-        assert fit.converged and fit.n_sweeps < 5
+        assert fit.converged
+        assert fit.n_sweeps < 5
 
 
 @pytest.mark.parametrize(
     "least, largest, power", [(-6, 1, 0.5), (-6, 1, 0.8), (-6, 1, 1.0), (-7, -1, 0.25)]
 )
 def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least, largest, power):
-    X, rng = np.linspace(-3.0, 3.0, 60)[:, None], np.random.default_rng(1)
+    X = np.linspace(-3.0, 3.0, 60)[:, None]
+    rng = np.random.default_rng(1)
     y = np.sin(2.0 * X[:, 0]) + np.exp(np.linspace(least, largest, 60)) * rng.normal(size=60)
     Z = np.linspace(-2.7, 2.7, 8)[:, None]
     problem = Problem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())
     plain, fit = (problem.search(power, tol=1e-6, memory=memory) for memory in (0, 5))
-    assert (
-        fit.converged and fit.n_sweeps < 60 and error(fit.log_evidence, plain.log_evidence) < 1e-8
-    )
+    assert fit.converged
+    assert fit.n_sweeps < 60
+    assert error(fit.log_evidence, plain.log_evidence) < 1e-8

@@ -32,11 +32,9 @@ def test_factor_is_that_of_the_matrix(M, seed, scale):
     before = K.copy()
     factor = factorise(K)
     np.testing.assert_array_equal(K, before)
-    assert (
-        factor.jitter == 0.0
-        and not np.any(np.triu(factor.lower, 1))
-        and error(factor.lower @ factor.lower.T, K) < 1e-14
-    )
+    assert factor.jitter == 0.0
+    assert not np.any(np.triu(factor.lower, 1))
+    assert error(factor.lower @ factor.lower.T, K) < 1e-14
     assert (
         error(factor.half_log_det, 0.5 * np.linalg.slogdet(K)[1], M + abs(np.log(scale)) * M)
         < 1e-13
@@ -46,12 +44,11 @@ def test_factor_is_that_of_the_matrix(M, seed, scale):
 @properties
 @given(sizes, seeds, st.sampled_from([0.0, 1e-8, 1e-2]))
 def test_units_of_each_variable_do_not_matter(M, seed, jitter):
-    K, units = covariance(M, seed), 10.0 ** np.random.default_rng(seed).integers(-8, 9, M)
+    K = covariance(M, seed)
+    units = 10.0 ** np.random.default_rng(seed).integers(-8, 9, M)
     scaled = factorise(units[:, None] * K * units, jitter)
-    assert (
-        scaled.jitter == jitter
-        and error(scaled.lower / units[:, None], factorise(K, jitter).lower) < 1e-12
-    )
+    assert scaled.jitter == jitter
+    assert error(scaled.lower / units[:, None], factorise(K, jitter).lower) < 1e-12
 
 
 @properties
@@ -62,7 +59,8 @@ def test_a_singular_matrix_is_factorised_with_the_least_jitter_that_works(M, see
     K = scale * (v @ v.T)
     K -= 1e-15 * np.trace(K) * np.eye(M)  # surely not positive definite
     factor = factorise(K)
-    assert 0.0 < factor.jitter <= 1e-12 and error(factor.lower @ factor.lower.T, K) < 1e-11
+    assert 0.0 < factor.jitter <= 1e-12
+    assert error(factor.lower @ factor.lower.T, K) < 1e-11
 
 
 def test_escalation_starts_above_the_jitter_asked_for_and_goes_on_until_it_works():
@@ -79,7 +77,8 @@ def test_escalation_starts_above_the_jitter_asked_for_and_goes_on_until_it_works
 
 def test_a_variable_without_variance_takes_the_jitter_of_the_others():
     factor = factorise(np.diag([2.0, 0.0]), 1e-6)
-    assert factor.jitter == 1e-6 and factor.lower[1, 1] == np.sqrt(1e-6)
+    assert factor.jitter == 1e-6
+    assert factor.lower[1, 1] == np.sqrt(1e-6)
     with pytest.raises(np.linalg.LinAlgError, match="Kuu.*jitter"):
         factorise(np.diag([1.0, -1.0]), name="Kuu")
     with pytest.raises(np.linalg.LinAlgError, match="Kuu.*finite"):
@@ -90,7 +89,8 @@ def test_a_variable_without_variance_takes_the_jitter_of_the_others():
 @given(sizes, st.integers(0, 9), seeds, st.sampled_from([1.0, 8.0, 11.0]), st.booleans())
 def test_solve_lower_against_scipy(M, n, seed, decades, transpose):
     rng = np.random.default_rng(seed)
-    factor, right = factorise(covariance(M, seed, decades)), rng.normal(size=(M, n))
+    factor = factorise(covariance(M, seed, decades))
+    right = rng.normal(size=(M, n))
     expected = solve_triangular(factor.lower, right, lower=True, trans=int(transpose))
     before = right.copy()
     got = solve_lower(factor, right, transpose)
@@ -106,7 +106,8 @@ def test_solve_lower_against_scipy(M, n, seed, decades, transpose):
 @given(sizes, st.integers(0, 9), seeds, st.booleans())
 def test_weighted_columns_are_summed(M, n, seed, common):
     rng = np.random.default_rng(seed)
-    V, S = rng.normal(size=(M, n)), np.zeros((M, M))
+    V = rng.normal(size=(M, n))
+    S = np.zeros((M, M))
     weight = np.full(n, rng.choice([0.7, -0.7])) if common else rng.integers(-1, 3, size=n) * 0.3
     for columns, work in ((V, np.empty((M, n))), (V.copy(), V.copy()), (own := V.copy(), own)):
         blas.add_weighted(S, columns, weight, work)
@@ -158,7 +159,9 @@ def arrays(M, n, seed):
     st.integers(0, 9), st.integers(0, 9), st.integers(0, 2**32 - 1), st.sampled_from(sorted(CASES))
 )
 def test_routines_change_their_argument_and_nothing_else(M, n, seed, name):
-    before, results, (call, place, dense) = arrays(M, n, seed), [], CASES[name]
+    before = arrays(M, n, seed)
+    results = []
+    (call, place, dense) = CASES[name]
     expected = dense(*before)
     for plain in (False, True):
         after = [array.copy() for array in before]
@@ -166,7 +169,7 @@ def test_routines_change_their_argument_and_nothing_else(M, n, seed, name):
             if plain:
                 patch.setattr(blas, "ROUTINES", dict.fromkeys(blas.ROUTINES))
             call(*after)
-        for i, (old, new) in enumerate(zip(before, after)):
+        for i, (old, new) in enumerate(zip(before, after, strict=True)):
             if i != place:
                 np.testing.assert_array_equal(new, old)
         results.append(after[place])
@@ -175,7 +178,8 @@ def test_routines_change_their_argument_and_nothing_else(M, n, seed, name):
 
 
 def test_without_the_expected_capsule_the_ordinary_path_is_taken(monkeypatch):
-    assert all(blas.ROUTINES.values()) and blas._routine("dger") is not None  # this SciPy has them
+    assert all(blas.ROUTINES.values())
+    assert blas._routine("dger") is not None  # this SciPy has them
     for value, ordinary in (("1", True), ("0", False)):
         monkeypatch.setenv("SPARSE_PEP_PLAIN_BLAS", value)
         assert (blas._routine("dger") is None) == ordinary

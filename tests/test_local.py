@@ -50,7 +50,8 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
     model, X, y, X_test = problem_of(entry, Gaussian(noise.min() / 2))
     data = Rows(X, y, known_variance=noise - noise.min() / 2, blocks=labels_of(entry["blocks"]))
     for case in entry["cases"]:
-        fit, own = model_evidence(model, data, case["alpha"]), np.array(entry["assign"])
+        fit = model_evidence(model, data, case["alpha"])
+        own = np.array(entry["assign"])
         rows = local_rows(fit, data, case["alpha"])
         mean, var = local_predict(model, fit.posteriors, X_test, rows, blocks=own)
         np.testing.assert_allclose(mean, case["f_mean"], rtol=1e-8)
@@ -80,13 +81,15 @@ def small(targets="gaussian", seed=0, N=24):
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 4, size=(N, 2))
     f = np.sin(3 * X[:, 0]) + X[:, 1]
-    y, likelihood = f + 0.2 * rng.normal(size=N), Gaussian(0.04)
+    y = f + 0.2 * rng.normal(size=N)
+    likelihood = Gaussian(0.04)
     if targets == "outputs":
         y = np.column_stack([y, -2.0 * f])
     if targets == "noise":
         likelihood = HeteroscedasticGaussian(0.1, 0.7)
     if targets == "classes":
-        y, likelihood = rng.integers(3, size=N), Softmax(3)
+        y = rng.integers(3, size=N)
+        likelihood = Softmax(3)
     return Model(SquaredExponential(1.5, [0.7, 2.0]), InducingPoints(X[:4]), likelihood), Rows(X, y)
 
 
@@ -95,11 +98,10 @@ def small(targets="gaussian", seed=0, N=24):
 @pytest.mark.parametrize("D", [2, 6])  # a tree finds the neighbours, or a product
 def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, monkeypatch):
     rng = np.random.default_rng(0)
-    X, X_test = rng.normal(size=(300, D)), rng.normal(size=(400, D))
-    model, data = (
-        Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1)),
-        Rows(X, np.sin(X[:, 0]), blocks=blocks),
-    )
+    X = rng.normal(size=(300, D))
+    X_test = rng.normal(size=(400, D))
+    model = Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1))
+    data = Rows(X, np.sin(X[:, 0]), blocks=blocks)
     fit = model_evidence(model, data, 0.5)
     rows = local_rows(fit, data, 0.5, n_neighbours=9)
     with threadpool_limits(threads, user_api="blas"):
@@ -135,7 +137,8 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
     model, data = small()
     data = data._replace(blocks=blocks)
     fit = model_evidence(model, data, power)
-    rows, seen = local_rows(fit, data, power, n_neighbours=5), set()
+    rows = local_rows(fit, data, power, n_neighbours=5)
+    seen = set()
     for members, tests, counted in left_out_groups(rows):
         for part, D, A, means in stacks(model, fit.posteriors, rows, data.X, members, tests)(
             [slice(len(members))]
@@ -147,7 +150,9 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
             for i, j in np.ndindex(tests[part].shape):
                 n = tests[part][i, j]
                 left = np.arange(24) != n if blocks is None else blocks != blocks[n]
-                near, few, x = members[part][i][counted[part][i]], data.at(left), data.X[n : n + 1]
+                near = members[part][i][counted[part][i]]
+                few = data.at(left)
+                x = data.X[n : n + 1]
                 again = model_evidence(model, few, power)
                 own = LocalRows(
                     data.X[near],
@@ -207,7 +212,8 @@ FAST = {
 )
 def test_every_prediction_is_local(given):
     X, y, _ = wavy()
-    X_test, f = np.linspace(0.2, 5.8, 30)[:, None], np.sin(5 * np.linspace(0.2, 5.8, 30))
+    X_test = np.linspace(0.2, 5.8, 30)[:, None]
+    f = np.sin(5 * np.linspace(0.2, 5.8, 30))
     model = SparsePEPRegressor(**FAST, standardize=False, **given).fit(X, y)
     mean, std = model.predict(X_test, return_std=True)
     unlike = SparsePEPRegressor(**FAST, standardize=True, **given | {"local": None}).fit(X, y)
@@ -235,7 +241,8 @@ def test_a_classifier_predicts_locally():
         random_state=0,
     )
     model.fit(X, y > 0)
-    assert model.diagnostics_["local"] == "20 neighbours" and model.diagnostics_["local_gain"] > 0.1
+    assert model.diagnostics_["local"] == "20 neighbours"
+    assert model.diagnostics_["local_gain"] > 0.1
     X_test = np.linspace(0.2, 5.8, 60)[:, None]
     assert (
         model.score(X_test, np.sin(5 * X_test[:, 0]) > 0)
@@ -329,10 +336,8 @@ def test_what_does_not_go_together_is_refused(given, words):
 def test_a_source_predicts_as_arrays_do(blocks):
     """In pieces, some rows do not count; blocks keep their labels."""
     X, y, _ = wavy()
-    weight, X_test = (
-        np.where((np.arange(200) if blocks is None else blocks) % 7, 1.0, 0.0),
-        np.linspace(0.2, 5.8, 30)[:, None],
-    )
+    weight = np.where((np.arange(200) if blocks is None else blocks) % 7, 1.0, 0.0)
+    X_test = np.linspace(0.2, 5.8, 30)[:, None]
     options = FAST | {"power": 0.7, "local": "auto"}
     whole = SparsePEPRegressor(**options, blocks=blocks).fit(X, y, sample_weight=weight)
     parts = SparsePEPRegressor(**options).fit(
@@ -382,7 +387,10 @@ def test_where_no_distribution_is_left_the_prediction_is_global(targets):
     known = model_predict(model, fit.posteriors, data.X + 0.1)
     touched = np.any(odd[rows.nearest(data.X + 0.1, 3)], axis=1)
     same = np.all(
-        [np.isclose(*pair, rtol=1e-9).reshape(-1, 24).all(axis=0) for pair in zip(found, known)],
+        [
+            np.isclose(*pair, rtol=1e-9).reshape(-1, 24).all(axis=0)
+            for pair in zip(found, known, strict=True)
+        ],
         axis=0,
     )
     assert np.all(np.isfinite(np.concatenate(list(map(np.ravel, found)))))
@@ -393,7 +401,8 @@ def test_a_block_whose_noise_is_lost_in_rounding_has_the_global_prediction():
     model, data = small()
     data = data._replace(X=np.repeat(data.X[::2], 2, axis=0), blocks=np.arange(24) // 4)
     fit = model_evidence(model, data, 0.5)
-    rows, lost = local_rows(fit, data, 0.5), data.blocks == 2
+    rows = local_rows(fit, data, 0.5)
+    lost = data.blocks == 2
     unlike = replace(rows, precision=np.where(lost, 1e18, rows.precision))
     found, usual = (
         local_predict(model, fit.posteriors, data.X, own, blocks=data.blocks)

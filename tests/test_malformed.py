@@ -49,7 +49,8 @@ from sparse_pep.priors import LogNormal, Normal
 from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, Adam, train
 
-NAN, INF = np.nan, np.inf
+NAN = np.nan
+INF = np.inf
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2.0, 2.0, (12, 2))
 y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=12)
@@ -108,9 +109,11 @@ def refused(call, words, kind=ValueError):
         warnings.simplefilter("ignore")
         with pytest.raises(kind) as caught:
             call()
-    error, message = caught.value, str(caught.value)
+    error = caught.value
+    message = str(caught.value)
     assert type(error) is kind or kind in (OSError, NotFittedError), repr(error)
-    assert message and "\n" not in message, message
+    assert message, message
+    assert "\n" not in message, message
     from_files = isinstance(error, OSError)  # Python's own
     assert from_files or innermost(error) in ("sparse_pep", "sklearn"), (
         f"{innermost(error)}: {message}"
@@ -244,7 +247,8 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory):
     """A folder of good files and of broken ones."""
-    place, here = tmp_path_factory.mktemp("bench"), os.getcwd()
+    place = tmp_path_factory.mktemp("bench")
+    here = os.getcwd()
     os.chdir(place)
     for name, content in FILES.items():
         Path(name).write_text(content)
@@ -263,7 +267,8 @@ def bench(tmp_path_factory):
         ("shapes", {"latent": {"0": state["latent"]["0"] | {"b": np.ones(7)}}}),
     ):
         write_archive(f"{name}.npz", state | change, "sparse_pep model", FORMAT_VERSION)
-    table, folder = csv("a,y", *(f"{i},{i % 5}" for i in range(10))), Path("data/regression")
+    table = csv("a,y", *(f"{i},{i % 5}" for i in range(10)))
+    folder = Path("data/regression")
     folder.mkdir(parents=True)
     splits = {"none": [], "twice": [{"train": [0, 0, 1], "test": [2]}]}
     for name in ("broken", "none", "twice", "zipped", "targetless"):
@@ -294,7 +299,8 @@ def refused_line(words, message, stdin=None):
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
     result = command(*words, stdin=stdin)
     assert result.exit_code == 2, (result.output, result.exception)
-    assert result.stderr.startswith("Error: ") and result.stderr.count("\n") == 1, result.stderr
+    assert result.stderr.startswith("Error: "), result.stderr
+    assert result.stderr.count("\n") == 1, result.stderr
     assert result.stdout == ""
     for word in [message] if isinstance(message, str) else message:
         assert word in result.stderr, result.stderr

@@ -25,7 +25,8 @@ KINDS = {
 class TestLaws:
     def test_parameters_go_round(self, mean):
         again = mean.with_parameters(mean.parameters())
-        assert type(again) is type(mean) and np.array_equal(again(X), mean(X))
+        assert type(again) is type(mean)
+        assert np.array_equal(again(X), mean(X))
 
     def test_a_description_goes_round_to_the_last_bit(self, mean):
         again = from_config(to_config(mean, "mean"), "mean")
@@ -44,7 +45,8 @@ def test_training_finds_a_trend_and_goes_on_with_it():
     model = SparsePEPRegressor(n_inducing=15, mean="linear", standardize=False, random_state=0).fit(
         t, y
     )
-    assert abs(model.mean_.slope[0] + 2.0) < 0.2 and set(model.parameters()) >= {
+    assert abs(model.mean_.slope[0] + 2.0) < 0.2
+    assert set(model.parameters()) >= {
         "mean.intercept",
         "mean.slope",
     }
@@ -61,7 +63,8 @@ def test_training_finds_a_trend_and_goes_on_with_it():
         fixed=["mean.slope", "mean.intercept"],
         random_state=0,
     ).fit(t, y)
-    assert kept.mean_.slope[0] == 1.0 and kept.mean_.intercept == 0.0
+    assert kept.mean_.slope[0] == 1.0
+    assert kept.mean_.intercept == 0.0
 
 
 def test_several_classes_have_a_level_each():
@@ -70,9 +73,9 @@ def test_several_classes_have_a_level_each():
         n_inducing=4, mean="constant", training=LBFGS(max_iter=20, tol=1e-2), random_state=0
     ).fit(rng.normal(size=(30, 1)), labels)
     levels = model.mean_.intercept
-    assert (
-        levels.shape == (3,) and levels[0] > levels[1] and levels[0] > levels[2]
-    )  # the most frequent is the most probable
+    assert levels.shape == (3,)
+    assert levels[0] > levels[1]
+    assert levels[0] > levels[2]  # the most frequent is the most probable
     assert np.all(model.predict(np.array([[1e6]])) == 0)
 
 
@@ -97,7 +100,8 @@ def test_coefficients_are_finite(wrong):
 
 
 def test_the_start_is_the_weighted_least_squares_plane():
-    y, weight = rng.normal(size=12), rng.uniform(0, 2, size=12)
+    y = rng.normal(size=12)
+    weight = rng.uniform(0, 2, size=12)
     start = starting_mean("linear", X, y, weight)
     residual = weight * (y - start(X))
     assert np.allclose([residual.sum(), *(residual @ X)], 0.0, atol=1e-10)

@@ -44,13 +44,16 @@ def test_softmax_against_product_quadrature(n_classes, power):
 @pytest.mark.filterwarnings("error")
 def test_softmax_in_cavities_with_variances_in_the_thousands(power):
     y, mean, var = cases(2, 12, seed=5, spread=300.0, low=3.0, high=5.0)
-    var[0, :3], mean[:, 5] = 0.01, 0.0
+    var[0, :3] = 0.01
+    mean[:, 5] = 0.0
     here = Softmax(2).tilted(y, mean, var, power)
     for n in range(12):
         moments = reference.tilted(
             reference.softmax_log_density, y[n], mean[:, n], var[:, n], power
         )
-        for found, expected in zip((here.log_z[n], here.d1[:, n], here.d2[:, n]), moments):
+        for found, expected in zip(
+            (here.log_z[n], here.d1[:, n], here.d2[:, n]), moments, strict=True
+        ):
             np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
@@ -61,7 +64,7 @@ def off(found, expected, var, floor):
     units = np.ones(var.shape[1]), np.sqrt(var), var
     parts = (
         np.abs(a - b) * unit / np.maximum(np.abs(b) * unit, floor)
-        for a, b, unit in zip(found, expected, units)
+        for a, b, unit in zip(found, expected, units, strict=True)
     )
     return np.max([np.max(np.atleast_2d(part), axis=0) for part in parts], axis=0)
 
@@ -91,12 +94,10 @@ WIDTHS = {
 @pytest.mark.filterwarnings("error")
 def test_many_classes_and_widths_by_brute_force(n_classes, widths):
     var = np.resize(WIDTHS[widths], n_classes)
-    mean, y = (
-        np.random.default_rng(n_classes).normal(size=n_classes) * np.sqrt(np.median(var)),
-        n_classes // 2,
-    )
+    mean = np.random.default_rng(n_classes).normal(size=n_classes) * np.sqrt(np.median(var))
+    y = n_classes // 2
     for power, expected in zip(
-        (0.0, 0.5, 1.0), reference.by_heights(y, mean, var, (0.0, 0.5, 1.0))
+        (0.0, 0.5, 1.0), reference.by_heights(y, mean, var, (0.0, 0.5, 1.0)), strict=True
     ):
         for accuracy, tolerance in (
             (STRICT, 1e-6),
@@ -106,7 +107,10 @@ def test_many_classes_and_widths_by_brute_force(n_classes, widths):
             found = Softmax(n_classes).tilted(
                 np.array([y]), mean[:, None], var[:, None], power, accuracy
             )
-            expected = [np.reshape(part, np.shape(value)) for part, value in zip(expected, found)]
+            expected = [
+                np.reshape(part, np.shape(value))
+                for part, value in zip(expected, found, strict=True)
+            ]
             assert off(found, expected, var[:, None], 0.1)[0] < tolerance
 
 
@@ -118,12 +122,14 @@ def test_many_classes_and_widths_by_brute_force(n_classes, widths):
 def test_the_error_is_estimated(stretch, monkeypatch):
     """Also where the heights are too far from each other: never by much less than it is."""
     y, mean, var = cases(4, 60, seed=7, low=-1.0, high=3.0)
-    exact, found = Softmax(4).tilted(y, mean, var, 0.5), multiclass.height_range
+    exact = Softmax(4).tilted(y, mean, var, 0.5)
+    found = multiclass.height_range
 
     def stretched(*arguments):
         origin, (step, growth, first, last) = found(*arguments)
         ends = np.sinh(growth * np.stack([first, last])) * step / growth
-        step, growth = stretch[0] * step, stretch[1] * growth
+        step = stretch[0] * step
+        growth = stretch[1] * growth
         return origin, np.stack(
             [step, growth, *np.round(np.arcsinh(ends * growth / step) / growth)]
         )
@@ -131,13 +137,15 @@ def test_the_error_is_estimated(stretch, monkeypatch):
     monkeypatch.setattr(multiclass, "height_range", stretched)
     rough = Softmax(4).tilted(y, mean, var, 0.5, Accuracy(1e-5, 0.1))
     true = off(rough, exact, var, 0.1)
-    assert np.all(rough.error > 0.1 * true) and exact.error.max() < 1e-7
+    assert np.all(rough.error > 0.1 * true)
+    assert exact.error.max() < 1e-7
     assert np.max(true) > 1e-3 if max(stretch) > 1.0 else rough.error.max() < 1e-3
 
 
 def test_softmax_keeps_digits_when_certain():
     """One class far above the others: z, d1 and d2 are tiny and still right."""
-    mean, var = np.array([[25.0], [0.0], [-3.0]]), np.full((3, 1), 0.5)
+    mean = np.array([[25.0], [0.0], [-3.0]])
+    var = np.full((3, 1), 0.5)
     for power in POWERS:
         here = Softmax(3).tilted(np.zeros(1), mean, var, power)
         odds = np.exp(mean[1:, 0] - 25.0 + 0.5)  # E[e^(f_j − f_y)], to first order
@@ -149,9 +157,8 @@ def test_softmax_keeps_digits_when_certain():
 def test_refusals_and_config():
     likelihood = Softmax(3)
     np.testing.assert_array_equal(likelihood.check([0, 1, 2]), [0.0, 1.0, 2.0])
-    assert likelihood.n_latent == 3 and from_config(
-        to_config(Softmax(5), "likelihood"), "likelihood"
-    ) == Softmax(5)
+    assert likelihood.n_latent == 3
+    assert from_config(to_config(Softmax(5), "likelihood"), "likelihood") == Softmax(5)
     for bad in ([0, 3], [-1, 0], [0.5, 1], [np.nan, 0]):
         with pytest.raises(ValueError, match="y"):
             likelihood.check(bad)
@@ -165,7 +172,8 @@ def test_refusals_and_config():
 @pytest.mark.parametrize("power", POWERS)
 def test_mass_far_from_the_means(power):
     """Certain labels: what little there is lies where the tail of one class meets another."""
-    mean, var = np.array([[60.0], [-60.0]]), np.array([[100.0], [0.01]])
+    mean = np.array([[60.0], [-60.0]])
+    var = np.array([[100.0], [0.01]])
     for label, sign in ((0, 1.0), (1, -1.0)):  # certain and right, certain and wrong
         here = Softmax(2).tilted(np.array([label]), mean, var, power)
         difference = mean[0] - mean[1]
@@ -178,8 +186,10 @@ def test_mass_far_from_the_means(power):
 @pytest.mark.parametrize("power", [0.0, 0.5, "private"])
 @pytest.mark.parametrize("blocks", [None, np.arange(36) // 4], ids=["single", "blocks"])
 def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkeypatch):
-    rng, of_block = np.random.default_rng(0), np.arange(36) // 4
-    X, y = rng.uniform(-3.0, 3.0, (36, 2)), rng.integers(0, 3, 36).astype(float)
+    rng = np.random.default_rng(0)
+    of_block = np.arange(36) // 4
+    X = rng.uniform(-3.0, 3.0, (36, 2))
+    y = rng.integers(0, 3, 36).astype(float)
     own = np.resize([0.0, 1.0, 0.5], 9)[of_block] if power == "private" else None
     data = Rows(X, y, weight=1.0 + of_block % 3, blocks=blocks, power=own)
     mean = ConstantMean(np.array([0.3, -1.0, 0.5]))
@@ -190,8 +200,8 @@ def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkey
     fit, gradient = model_gradient(model, data, power, tol=1e-11)
     monkeypatch.setattr(Softmax, "shift_invariant", False)
     plain, expected = model_gradient(model, data, power, tol=1e-11)
-    assert fit.converged and plain.converged and fit.n_sweeps < 0.7 * plain.n_sweeps
-    assert (
-        error(fit.log_evidence, plain.log_evidence) < 1e-12
-        and gradient_error(gradient, expected) < 1e-9
-    )
+    assert fit.converged
+    assert plain.converged
+    assert fit.n_sweeps < 0.7 * plain.n_sweeps
+    assert error(fit.log_evidence, plain.log_evidence) < 1e-12
+    assert gradient_error(gradient, expected) < 1e-9

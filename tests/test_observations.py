@@ -18,7 +18,8 @@ from sparse_pep.observations import Difference, Mean, Slope, SlopeSign, Value
 
 def observation(row, y=None, **noise):
     """The observation that a row of the file describes."""
-    X, targets = [row["x"]], {} if y is None else {"y": [y], **noise}
+    X = [row["x"]]
+    targets = {} if y is None else {"y": [y], **noise}
     if row["kind"] == "slope_sign":
         return SlopeSign(X, row["dim"], sign=row["sign"], scale=row["nu"])
     if row["kind"] == "difference":
@@ -34,7 +35,7 @@ def observation(row, y=None, **noise):
 def test_exact_numbers_of_observations(kind, tolerance, case):
     exact = exact_numbers("functionals.json")[kind][case]
     rows = []
-    for row, y in zip(exact["observations"], exact["y"]):
+    for row, y in zip(exact["observations"], exact["y"], strict=True):
         label = kind == "mixed" and row["kind"] == "difference"
         rows.append(
             observation(
@@ -74,7 +75,9 @@ def test_exact_numbers_of_observations(kind, tolerance, case):
 # the targets
 
 X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(12, 2))
-F, OTHER, ALL = np.sin(X[:, 0]) + 0.5 * X[:, 1], X[::-1] + 0.1, np.arange(12)
+F = np.sin(X[:, 0]) + 0.5 * X[:, 1]
+OTHER = X[::-1] + 0.1
+ALL = np.arange(12)
 KINDS = {
     "values": lambda n, s=1.0, t=1.0: Value(
         s * OTHER[n], t * F[::-1][n], noise_variance=0.1 * t**2
@@ -173,13 +176,14 @@ def test_every_estimator_takes_them_beside_its_own_targets(kind):
             and len(found) == 12 + 12 * (kind != "signs")
         )
         if cls is not SparsePEPClassifier:
-            (low, high), draws = model.predict_interval(X, 0.9), model.sample_y(X, 200)
-            assert 0.8 < np.mean(
-                (low[:, None] <= draws) & (draws <= high[:, None])
-            ) and model.sample_f(X, 3).shape == (12, 3)
+            (low, high) = model.predict_interval(X, 0.9)
+            draws = model.sample_y(X, 200)
+            assert 0.8 < np.mean((low[:, None] <= draws) & (draws <= high[:, None]))
+            assert model.sample_f(X, 3).shape == (12, 3)
 
 
-VALUES, SLOPES = Value(X, F), KINDS["slopes"](ALL)
+VALUES = Value(X, F)
+SLOPES = KINDS["slopes"](ALL)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def test_evidence_is_that_of_the_dense_process_with_correlated_outputs():
 
 def test_an_output_with_gaps_learns_from_the_other(tmp_path):
     model = regressor().fit(ROWS, ALL)
-    assert model.kernel_.kernels[0].active_dims == (0, 1) and set(model.features_.Z[:, 2]) == {
+    assert model.kernel_.kernels[0].active_dims == (0, 1)
+    assert set(model.features_.Z[:, 2]) == {
         0.0,
         1.0,
     }
@@ -88,15 +89,16 @@ def test_an_output_with_gaps_learns_from_the_other(tmp_path):
 
 @pytest.mark.parametrize("way", ["standardize", "source", "adam", "auto", "named twice", "classes"])
 def test_inducing_inputs_keep_codes_however_they_are_trained(way):
-    kind, rows, y, arguments = regressor, ROWS, ALL, {"training": LBFGS(max_iter=25, tol=10.0)}
+    kind = regressor
+    rows = ROWS
+    y = ALL
+    arguments = {"training": LBFGS(max_iter=25, tol=10.0)}
     if way == "standardize":
         arguments |= {"standardize": True}
     if way == "source":
-        rows, y, arguments = (
-            ArraySource(ROWS, ALL, piece_rows=20),
-            None,
-            {"standardize": True} | arguments,
-        )
+        rows = ArraySource(ROWS, ALL, piece_rows=20)
+        y = None
+        arguments = {"standardize": True} | arguments
     if way == "adam":
         arguments |= {"training": Adam(batch_size=20, n_epochs=10)}
     if way == "auto":
@@ -107,20 +109,15 @@ def test_inducing_inputs_keep_codes_however_they_are_trained(way):
             "fixed": (),
         }
     if way == "classes":
-        kind, y, arguments = (
-            SparsePEPClassifier,
-            ALL > 0,
-            {"kernel": KERNEL, "standardize": True, "n_inducing": 8, "training": None},
-        )
+        kind = SparsePEPClassifier
+        y = ALL > 0
+        arguments = {"kernel": KERNEL, "standardize": True, "n_inducing": 8, "training": None}
     model = kind(**arguments).fit(rows, y)
-    assert (
-        set(model.features_.Z[:, 2]) == {0.0, 1.0}
-        and model.x_mean_[2] == 0.0
-        and model.x_scale_[2] == 1.0
-    )
-    assert np.any(model.x_mean_[:2]) == ("standardize" in arguments) and np.all(
-        np.isfinite(model.predict(ROWS))
-    )
+    assert set(model.features_.Z[:, 2]) == {0.0, 1.0}
+    assert model.x_mean_[2] == 0.0
+    assert model.x_scale_[2] == 1.0
+    assert np.any(model.x_mean_[:2]) == ("standardize" in arguments)
+    assert np.all(np.isfinite(model.predict(ROWS)))
 
 
 BLOCKS = np.arange(len(ALL)) // 4
@@ -144,10 +141,8 @@ def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_pa
             "fixed": [*FIXED, "log_noise_variance"],
             "standardize": False,
         }
-    grouped, plain = (
-        regressor(noise_variance=GroupedGaussian((0.05, 0.2), 2), **arguments),
-        regressor(**arguments),
-    )
+    grouped = regressor(noise_variance=GroupedGaussian((0.05, 0.2), 2), **arguments)
+    plain = regressor(**arguments)
     known = 0.15 * ROWS[:, 2] * (np.var(ALL) if way != "adam" else 1.0)
     if way == "pieces":
         grouped.fit(ArraySource(ROWS, ALL, piece_rows=20))
@@ -175,19 +170,17 @@ def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_pa
         if way != "pieces"
         else grouped.predict(ArraySource(ROWS, ALL, piece_rows=30), return_std=True)
     )
+    assert error(own[0], plain.predict(ROWS)) < 1e-8
     assert (
-        error(own[0], plain.predict(ROWS)) < 1e-8
-        and error(
+        error(
             own[1] if way != "pieces" else own[1] ** 2,
             plain.predict(ROWS, return_std=True)[1] ** 2 + known,
         )
         < 1e-8
     )
     cov = grouped.predict(ROWS, return_cov=True)[1]
-    assert (
-        error(np.diag(cov), std**2) < 1e-8
-        and error(grouped.noise_std_, grouped.y_scale_ * np.sqrt([0.05, 0.2])) < 1e-12
-    )
+    assert error(np.diag(cov), std**2) < 1e-8
+    assert error(grouped.noise_std_, grouped.y_scale_ * np.sqrt([0.05, 0.2])) < 1e-12
 
 
 @pytest.mark.filterwarnings("ignore:training stopped")
@@ -215,7 +208,8 @@ def test_a_restart_can_change_the_signs_of_the_weights():
         ]
     )
     at = KERNEL.kernels[1].weights[:, 0]
-    assert np.all(weights != at) and np.all(np.abs(weights.mean(axis=0) / at - 1.0) < 0.5)
+    assert np.all(weights != at)
+    assert np.all(np.abs(weights.mean(axis=0) / at - 1.0) < 0.5)
     assert 0.05 < np.mean(np.prod(weights, axis=1) < 0.0) < 0.5
     kept = disturbed(model, np.random.default_rng(0), {"kernel.1.weights"})
     np.testing.assert_array_equal(kept.kernel.kernels[1].weights[:, 0], at)

@@ -36,7 +36,8 @@ y = f + 0.3 * rng.normal(size=N)
 signs = np.where(rng.uniform(size=N) < 0.15, -1.0, 1.0) * np.sign(f)
 weight = rng.integers(0, 4, size=N) * 1.0
 powers = np.resize([0.0, 1.0, 0.5, 1e-7], N)
-kernel, points = SquaredExponential(4.0, [1.0, 2.0]), InducingPoints(X[:6].copy())
+kernel = SquaredExponential(4.0, [1.0, 2.0])
+points = InducingPoints(X[:6].copy())
 gaussian = Model(kernel, points, Gaussian(0.1))
 # rows of a block follow each other
 blocks = np.repeat([4, 1, 7, 0, 2, 3, 9, 8], [3, 9, 1, 6, 5, 9, 2, 5])
@@ -112,24 +113,25 @@ def test_a_hard_search_takes_the_same_steps_in_pieces(case):
         sweeps,
         precision,
     )
-    assert found.converged == fit.converged == (sweeps > 2) and found.n_sweeps == fit.n_sweeps
-    assert found.step == fit.step <= below and (precision is None or fit.step == 1.0)
+    assert found.converged == fit.converged == (sweeps > 2)
+    assert found.n_sweeps == fit.n_sweeps
+    assert found.step == fit.step <= below
+    assert precision is None or fit.step == 1.0
     assert len(fit.trace) == len(found.trace) <= fit.n_sweeps + (precision is None)
     assert error(found.trace, fit.trace, 1.0 + abs(fit.log_evidence)) < 1e-7
     assert error(found.log_evidence, fit.log_evidence) < 1e-8
 
 
 def test_a_posterior_that_only_jitter_makes_is_none():
-    precision, Kuu = np.zeros(N), factorise(points.Kuu(kernel), 0.0, "Kuu")
+    precision = np.zeros(N)
+    Kuu = factorise(points.Kuu(kernel), 0.0, "Kuu")
     v = solve_lower(Kuu, kernel(points.Z, X[20:21]))[:, 0]
     # I + Στvvᵀ is singular, and all cavities are distributions
     precision[20] = -(1.0 + 1e-14) / (v @ v)
     model = Model(kernel, points, StudentT(0.3, 4.0))
     fit, found = searched_twice(model, y, 1.0, 0, precision)
-    assert (
-        len(fit.trace) == len(found.trace) == 0
-        and error(found.log_evidence, fit.log_evidence) < 1e-12
-    )
+    assert len(fit.trace) == len(found.trace) == 0
+    assert error(found.log_evidence, fit.log_evidence) < 1e-12
 
 
 def test_a_search_starts_from_earlier_sites_or_else_anew():
@@ -139,10 +141,8 @@ def test_a_search_starts_from_earlier_sites_or_else_anew():
     near = model.with_parameters(model.parameters() | {"kernel.log_variance": np.array(1.4)})
     expected = model_evidence(near, source, 0.5)
     warm = model_evidence(near, source, 0.5, start=cold.start)
-    assert (
-        warm.n_sweeps < expected.n_sweeps
-        and error(warm.log_evidence, expected.log_evidence) < 1e-10
-    )
+    assert warm.n_sweeps < expected.n_sweeps
+    assert error(warm.log_evidence, expected.log_evidence) < 1e-10
     again = model_evidence(model, source, 0.5, start=cold.start)
     assert again.n_sweeps == 0
     from_array = model_evidence(
@@ -151,13 +151,13 @@ def test_a_search_starts_from_earlier_sites_or_else_anew():
         0.5,
         start=np.concatenate([np.asarray(own[0]) for own in cold.start], axis=-1),
     )
-    assert from_array.n_sweeps == 0 and error(from_array.log_evidence, cold.log_evidence) < 1e-12
+    assert from_array.n_sweeps == 0
+    assert error(from_array.log_evidence, cold.log_evidence) < 1e-12
     astray = [(np.full((2, 1, len(own[0][0, 0])), 1e8),) for own in cold.start]
     lost = adapter.search(model, source, 0.5, astray, max_sweeps=500)
     found = model_evidence(model, source, 0.5, start=astray)
-    assert found.converged and found.n_sweeps == lost.n_sweeps + (
-        0 if lost.converged else cold.n_sweeps
-    )
+    assert found.converged
+    assert found.n_sweeps == lost.n_sweeps + (0 if lost.converged else cold.n_sweeps)
 
 
 # --- memory
@@ -167,11 +167,13 @@ def test_a_search_starts_from_earlier_sites_or_else_anew():
 class Endless(Source):
     """Rows that exist while they are looked at."""
 
-    n_dims, rows = 1, 1_000
+    n_dims = 1
+    rows = 1_000
 
     def __init__(self, n_pieces, labels=False, sites_dir=None):
         super().__init__(sites_dir)
-        self.n_pieces, self.labels = n_pieces, labels
+        self.n_pieces = n_pieces
+        self.labels = labels
 
     def pieces(self):
         for k in range(self.n_pieces):
@@ -215,7 +217,7 @@ def peaks(work, folder):
     """Of a few pieces, and of thirty more; for a process of its own."""
     sparse_pep.model.fixed_point = partial(fixed_point, max_sweeps=6)  # as many for all
     WORKS[work](2, folder)
-    return [peak(lambda: WORKS[work](n, folder)) for n in (4, 34)]
+    return [peak(partial(WORKS[work], n, folder)) for n in (4, 34)]
 
 
 @pytest.fixture(scope="module")
@@ -242,27 +244,26 @@ def test_memory_does_not_grow_with_the_data(alone, work, tmp_path):
 @properties
 @given(st.integers(1, 41), st.sampled_from([0.0, 1e8]), st.booleans())
 def test_moments_are_those_of_all_rows(rows, level, weighted):
-    columns, w = (
-        np.c_[X, np.ones(N)] + level,
-        np.where(np.arange(N) < 9, 0.0, weight) if weighted else np.ones(N),
-    )
+    columns = np.c_[X, np.ones(N)] + level
+    w = np.where(np.arange(N) < 9, 0.0, weight) if weighted else np.ones(N)
     of_X, of_y = ArraySource(columns, np.c_[y, -y], w, piece_rows=rows).total(moments_piece)
     kept = np.repeat(np.arange(N), w.astype(int))
     assert of_X.weight == of_y.weight == len(kept)
-    assert (
-        error(of_X.mean, columns[kept].mean(axis=0)) < 1e-12
-        and error(of_y.mean, [y[kept].mean(), -y[kept].mean()]) < 1e-12
-    )
+    assert error(of_X.mean, columns[kept].mean(axis=0)) < 1e-12
+    assert error(of_y.mean, [y[kept].mean(), -y[kept].mean()]) < 1e-12
     assert error(of_X.spread, column_spread(columns[kept])) < (1e-7 if level else 1e-12)
     assert error(of_y.square / of_y.weight, np.var(np.c_[y, -y][kept], axis=0)) < 1e-12
-    assert of_X.spread[2] == 1.0 and error(of_y.spread, column_spread(np.c_[y, -y][kept])) < 1e-12
+    assert of_X.spread[2] == 1.0
+    assert error(of_y.spread, column_spread(np.c_[y, -y][kept])) < 1e-12
 
 
 def test_moments_of_nothing():
     nothing, something = (moments_piece(Rows(X, weight=w))[0] for w in (0.0, 1.0))
-    assert isinstance(nothing + nothing, Moments) and (nothing + nothing).weight == 0.0
+    assert isinstance(nothing + nothing, Moments)
+    assert (nothing + nothing).weight == 0.0
     for total in (nothing + something, something + nothing, sum([something, nothing])):
-        assert np.array_equal(total.mean, something.mean) and total.weight == N
+        assert np.array_equal(total.mean, something.mean)
+        assert total.weight == N
 
 
 @pytest.mark.parametrize("case", ["weights", "probit", "blocks", "powers", "restarts", "earlier"])
@@ -281,7 +282,8 @@ def test_training_is_that_of_all_rows(case):
         train(model, data, **how)
         for data in (Rows(X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9))
     )
-    assert found.counts == expected.counts and error(found.history, expected.history) < 1e-7
+    assert found.counts == expected.counts
+    assert error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
 
 

@@ -43,7 +43,8 @@ def saved(request, tmp_path_factory):
 
 
 def write(path, description, arrays, **more):
-    text, arrays = np.array(json.dumps(description)), arrays | more
+    text = np.array(json.dumps(description))
+    arrays = arrays | more
     arrays["digest"] = np.array(
         digest(text, *(array for name, array in arrays.items() if name != "digest"))
     )
@@ -55,13 +56,12 @@ def refused_or_whole(path):
     try:
         model = load(path)
     except ValueError as error:
-        assert str(path) in str(error) and "\n" not in str(error)
+        assert str(path) in str(error)
+        assert "\n" not in str(error)
         return True
-    assert (
-        len(model.predict(np.ones((2, 2)))) == 2
-        and np.all(np.isfinite(model.predict_f(np.ones((2, 2)))))
-        and model.summary()
-    )
+    assert len(model.predict(np.ones((2, 2)))) == 2
+    assert np.all(np.isfinite(model.predict_f(np.ones((2, 2)))))
+    assert model.summary()
     return False
 
 
@@ -112,7 +112,8 @@ WRONG = [
 
 def test_every_entry_of_the_description_may_be_wrong(saved, tmp_path):
     _, description, arrays = saved
-    path, refused = tmp_path / "model.npz", 0
+    path = tmp_path / "model.npz"
+    refused = 0
     for n, place in enumerate(places(description)):
         for value in [KeyError, *(WRONG[(5 * n + k) % len(WRONG)] for k in range(2))]:
             write(path, with_value(description, place, value), arrays)
@@ -136,7 +137,8 @@ def test_every_array_may_be_another(saved, tmp_path):
 
 
 def test_bytes_may_be_changed_or_missing(saved, tmp_path):
-    whole, path = saved[0].read_bytes(), tmp_path / "model.npz"
+    whole = saved[0].read_bytes()
+    path = tmp_path / "model.npz"
     for size in RNG.integers(len(whole), size=20):
         path.write_bytes(whole[:size])
         assert refused_or_whole(path)
@@ -195,7 +197,8 @@ def header(shape, dtype):
 
 @pytest.mark.parametrize("claim", ["header", "packed"])
 def test_a_file_that_claims_more_than_it_holds_costs_no_memory(saved, tmp_path, claim):
-    path, whole = tmp_path / "model.npz", saved[0]
+    path = tmp_path / "model.npz"
+    whole = saved[0]
     large = header((10**7,), "<f8") + bytes(8 * 10**7 if claim == "packed" else 0)
     with (
         zipfile.ZipFile(whole) as old,

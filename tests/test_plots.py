@@ -35,7 +35,9 @@ class Line:
     """Predicts 2x with a standard deviation of 0.5, of which the noise has 0.3."""
 
     def predict(self, X, return_std=False):
-        assert X.ndim == 2 and X.shape[1] == 1 and return_std
+        assert X.ndim == 2
+        assert X.shape[1] == 1
+        assert return_std
         return 2.0 * X[:, 0], np.full(len(X), 0.5)
 
 
@@ -104,20 +106,20 @@ def test_lines_data_and_marks_lie_where_they_should():
     ax = plot_posterior_1d(
         FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25
     )
-    assert ax is given and len(plt.get_fignums()) == 1
+    assert ax is given
+    assert len(plt.get_fignums()) == 1
     lines = {line.get_label(): line for line in ax.lines}
     np.testing.assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
     np.testing.assert_allclose(
         lines["mean"].get_xydata(), np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)]
     )
     assert ax.get_xlim() == (-2.0, 4.0)
-    before, after = (
-        lines["inducing points before"],
-        lines["inducing points after (1 more beyond)"],
-    )
+    before = lines["inducing points before"]
+    after = lines["inducing points after (1 more beyond)"]
     np.testing.assert_array_equal(before.get_xdata(), [0.5, 0.6, 0.7])
     np.testing.assert_array_equal(after.get_xdata(), [0.0, 1.0])
-    assert np.all(np.array(before.get_ydata()) > 0.9) and np.all(np.array(after.get_ydata()) < 0.1)
+    assert np.all(np.array(before.get_ydata()) > 0.9)
+    assert np.all(np.array(after.get_ydata()) < 0.1)
     fig.canvas.draw()
     heights = ax.transAxes.inverted().transform(
         after.get_transform().transform(after.get_xydata())
@@ -131,7 +133,9 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     np.testing.assert_array_equal(line.get_ydata(), [-5.0, np.nan, -1.0, np.nan, -2.0])
     assert best.get_xydata().tolist() == [[2.0, -1.0]]
     again = plot_energy_trace([-3.0, -2.5], ax=ax, label="b")
-    assert again is ax and labels(ax) == ["a", "b"] and len(plt.get_fignums()) == 1
+    assert again is ax
+    assert labels(ax) == ["a", "b"]
+    assert len(plt.get_fignums()) == 1
     for wrong in ([], [np.nan, np.nan], [[1.0, 2.0]]):
         with pytest.raises(ValueError, match="values"):
             plot_energy_trace(wrong)
@@ -147,17 +151,21 @@ class Plane(Line):
         vars(self).update(more)
 
     def predict(self, X, return_std=False):
-        assert X.ndim == 2 and X.shape[1] == 2 and return_std
+        assert X.ndim == 2
+        assert X.shape[1] == 2
+        assert return_std
         return 2.0 * X[:, 0] - X[:, 1], np.sqrt(0.01 + np.exp(X[:, 0]))
 
 
 def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
     rng = np.random.default_rng(0)
-    X, y = rng.uniform(-1.0, 1.0, (30, 2)), rng.normal(size=30)
+    X = rng.uniform(-1.0, 1.0, (30, 2))
+    y = rng.normal(size=30)
     Z = types.SimpleNamespace(Z=np.array([[0.0, 0.5], [9.0, 0.0]]))
     _, given = plt.subplots(1, 2)
     axes = plot_posterior_2d(Plane(features_=Z), X, y, axes=given, n_grid=40, margin=0.0)
-    assert list(axes) == list(given) and len(plt.get_fignums()) == 1
+    assert list(axes) == list(given)
+    assert len(plt.get_fignums()) == 1
     bars = given[0].figure.axes[2:]
     assert [bar.get_ylabel() for bar in bars] == [
         "mean (units of y)",
@@ -166,25 +174,25 @@ def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
     a, b = grid_around(X, 40, 0.0)
     for ax in axes:
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("x1", "x2")
-        assert ax.get_xlim() == (a[0], a[-1]) and ax.get_ylim() == (b[0], b[-1])
+        assert ax.get_xlim() == (a[0], a[-1])
+        assert ax.get_ylim() == (b[0], b[-1])
         np.testing.assert_array_equal(ax.lines[-1].get_xydata(), [[0.0, 0.5]])
         assert labels(ax)[-1] == "inducing points (1 more beyond)"
     mean, std = (ax.collections[0] for ax in axes)
-    assert mean.zmin == pytest.approx(2 * a[0] - b[-1]) and mean.zmax == pytest.approx(
-        2 * a[-1] - b[0]
-    )
-    assert std.zmin == pytest.approx(np.exp(a[0] / 2)) and std.zmax == pytest.approx(
-        np.exp(a[-1] / 2)
-    )
+    assert mean.zmin == pytest.approx(2 * a[0] - b[-1])
+    assert mean.zmax == pytest.approx(2 * a[-1] - b[0])
+    assert std.zmin == pytest.approx(np.exp(a[0] / 2))
+    assert std.zmax == pytest.approx(np.exp(a[-1] / 2))
     # each band begins where the mean is its level
-    for level, paths in zip(mean.levels[1:-1], mean.get_paths()[1:]):
+    for level, paths in zip(mean.levels[1:-1], mean.get_paths()[1:], strict=True):
         edge = paths.vertices
         assert np.min(2 * edge[:, 0] - edge[:, 1]) == pytest.approx(level, abs=1e-9)
     data = axes[0].collections[1]
     np.testing.assert_array_equal(data.get_offsets(), X)
     np.testing.assert_array_equal(data.get_array(), y)
     # a datum on the surface has its colour
-    assert data.norm is mean.norm and data.cmap is mean.cmap
+    assert data.norm is mean.norm
+    assert data.cmap is mean.cmap
     np.testing.assert_array_equal(axes[1].lines[0].get_xydata(), X)
 
 
@@ -197,7 +205,8 @@ class Tilted:
             self.features_ = types.SimpleNamespace(Z=np.array(Z))
 
     def predict_proba(self, X):
-        assert X.ndim == 2 and X.shape[1] == 2
+        assert X.ndim == 2
+        assert X.shape[1] == 2
         p = 1.0 / (1.0 + np.exp(-4.0 * (X[:, 0] + 2.0 * X[:, 1])))
         return np.stack([1.0 - p, p], axis=1)
 
@@ -232,10 +241,8 @@ def test_the_line_is_where_two_classes_tie_whatever_the_labels(classes):
     drawn = [part.get_xydata() for part in ax.lines]
     np.testing.assert_array_equal(drawn[0], PLANE[:2])
     np.testing.assert_array_equal(drawn[1], PLANE[2:])
-    assert (
-        ax.lines[0].get_color() != ax.lines[1].get_color()
-        and ax.lines[0].get_marker() != ax.lines[1].get_marker()
-    )
+    assert ax.lines[0].get_color() != ax.lines[1].get_color()
+    assert ax.lines[0].get_marker() != ax.lines[1].get_marker()
 
 
 def pixel(ax, x, y):
@@ -260,20 +267,25 @@ def test_three_classes_have_two_borders():
     ax = plot_classification_2d(Thirds(), X, ["a", "b", "c"], n_grid=200)
     assert labels(ax) == ["a", "b", "c"]
     found = np.unique(np.round(np.concatenate(line_between(ax))[:, 0], 2))
-    assert np.all(np.isin(found, [0.12, 0.13, 0.37, 0.38])) and np.ptp(found) > 0.2
+    assert np.all(np.isin(found, [0.12, 0.13, 0.37, 0.38]))
+    assert np.ptp(found) > 0.2
 
 
 def test_the_calibration_curve_is_the_share_inside_each_central_interval():
     rng = np.random.default_rng(0)
-    y, mean, std = rng.normal(1.0, 3.0, 40), rng.standard_normal(40), rng.uniform(0.5, 4.0, 40)
+    y = rng.normal(1.0, 3.0, 40)
+    mean = rng.standard_normal(40)
+    std = rng.uniform(0.5, 4.0, 40)
     given = plt.subplots()[1]
     ax = plot_calibration(y, mean, std, ax=given)
-    assert ax is given and len(plt.get_fignums()) == 1
+    assert ax is given
+    assert len(plt.get_fignums()) == 1
     assert labels(ax) == ["95 % by chance, N = 40", "calibrated", "model"]
     model = ax.lines[1]
     assert model.get_drawstyle() == "steps-post"
     curve = model.get_xydata()
-    assert curve[0].tolist() == [0.0, 0.0] and curve[-1].tolist() == [1.0, 1.0]
+    assert curve[0].tolist() == [0.0, 0.0]
+    assert curve[-1].tolist() == [1.0, 1.0]
     for p in np.linspace(0.013, 0.987, 31):
         low, high = norm.interval(p, mean, std)
         drawn = curve[np.searchsorted(curve[:, 0], p, side="right") - 1, 1]
@@ -284,14 +296,16 @@ def test_the_calibration_curve_is_the_share_inside_each_central_interval():
 def test_residuals_are_standardised_and_those_outside_marked():
     given = plt.subplots()[1]
     ax = plot_residuals([1.0, 5.0, -3.0, 2.0], [0.0, 1.0, 1.0, 2.0], [1.0, 2.0, 2.0, 0.5], ax=given)
-    assert ax is given and len(plt.get_fignums()) == 1
+    assert ax is given
+    assert len(plt.get_fignums()) == 1
     edges = [line.get_ydata()[0] for line in ax.lines[:3]]
     np.testing.assert_allclose(edges, [0.0, -BAND, BAND])
     inside, outside = ax.lines[3:]
     np.testing.assert_array_equal(inside.get_xydata(), [[0, 1], [2, 0]])
     np.testing.assert_array_equal(outside.get_xydata(), [[1, 2], [1, -2]])
     assert labels(ax) == ["inside", "outside (2 of 4)"]
-    assert inside.get_marker() != outside.get_marker() and inside.get_color() != outside.get_color()
+    assert inside.get_marker() != outside.get_marker()
+    assert inside.get_color() != outside.get_color()
 
 
 LABELS = np.array(["no", "no", "yes", "yes", "yes"])
@@ -302,7 +316,9 @@ PROBA = np.stack([1.0 - PROBA, PROBA], axis=1)
 def test_reliability_shows_the_second_class_of_two_or_the_one_asked_for():
     given = plt.subplots()[1]
     ax = plot_reliability(LABELS, PROBA, ["no", "yes"], ax=given, n_bins=2)
-    assert ax is given and len(plt.get_fignums()) == 1 and labels(ax) == ["calibrated", "model"]
+    assert ax is given
+    assert len(plt.get_fignums()) == 1
+    assert labels(ax) == ["calibrated", "model"]
     drawn = ax.containers[0]
     np.testing.assert_allclose(drawn.lines[0].get_xydata(), [[0.37 / 3, 1 / 3], [0.85, 1.0]])
     bars = np.array(drawn.lines[2][0].get_segments())[:, :, 1]
@@ -318,15 +334,19 @@ def test_reliability_shows_the_second_class_of_two_or_the_one_asked_for():
 
 
 def test_three_classes_are_pooled_unless_one_is_chosen():
-    y, classes = [2, 0, 1, 2], [0, 1, 2]
+    y = [2, 0, 1, 2]
+    classes = [0, 1, 2]
     proba = np.array([[0.1, 0.2, 0.7], [0.6, 0.3, 0.1], [0.5, 0.1, 0.4], [0.0, 0.0, 1.0]])
     p, hit, name = binary_cases(y, proba, classes)
-    assert len(p) == 12 and hit.sum() == 4 and "pooled" in name
+    assert len(p) == 12
+    assert hit.sum() == 4
+    assert "pooled" in name
     np.testing.assert_array_equal(p[hit], [0.7, 0.6, 0.1, 1.0])
     for chosen in classes:  # 0 too, which is false
         p, hit, name = binary_cases(y, proba, classes, chosen)
         np.testing.assert_array_equal(p, proba[:, chosen])
-        assert hit.tolist() == [label == chosen for label in y] and name == f"class {chosen}"
+        assert hit.tolist() == [label == chosen for label in y]
+        assert name == f"class {chosen}"
     ax = plot_reliability(y, proba, classes)
     assert sum(int(text.get_text()) for text in ax.texts) == 12
 

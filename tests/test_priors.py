@@ -67,16 +67,19 @@ def test_training_ends_where_the_sum_is_largest_within_the_limits(route):
     rows = (ArraySource(X, y, piece_rows=11),) if route == "pieces" else (X, y)
     for priors in (PRIORS, LIMITS):
         model = SparsePEPRegressor(priors=priors, **GIVEN | ROUTES[route]).fit(*rows)
-        gradient, told = model.log_marginal_likelihood_gradient(), model.diagnostics_
+        gradient = model.log_marginal_likelihood_gradient()
+        told = model.diagnostics_
         free = {name: value for name, value in model.parameters().items() if name != "features.Z"}
         value, more = log_prior(priors, free)
         slope = to_vector({name: gradient[name] + more[name] for name in free})
-        (low, high), at = limits_of(priors, free), to_vector(free)
-        assert np.all((low <= at) & (at <= high)) and np.any(at == high) == (priors is LIMITS)
-        assert np.max(np.abs(slope[at < high])) < (0.5 if route == "batches" else 0.05) and np.all(
-            slope[at == high] > 0.0
-        )
-        assert told["log_prior"] == pytest.approx(value) and "maximised the sum" in model.summary()
+        (low, high) = limits_of(priors, free)
+        at = to_vector(free)
+        assert np.all((low <= at) & (at <= high))
+        assert np.any(at == high) == (priors is LIMITS)
+        assert np.max(np.abs(slope[at < high])) < (0.5 if route == "batches" else 0.05)
+        assert np.all(slope[at == high] > 0.0)
+        assert told["log_prior"] == pytest.approx(value)
+        assert "maximised the sum" in model.summary()
         objective = model.log_marginal_likelihood_value_ + value
         within = 1.0 if route == "batches" else 1e-3
         if route != "held out":
@@ -95,13 +98,17 @@ def test_the_best_start_is_that_of_the_largest_sum():
 
 def test_later_data_copies_and_files_keep_the_priors(tmp_path):
     model = SparsePEPRegressor(priors="weak", **GIVEN).fit(X[:30], y[:30])
-    assert clone(model).priors == "weak" and model.priors_
+    assert clone(model).priors == "weak"
+    assert model.priors_
     model.save(tmp_path / "model.npz")
-    again, before = load(tmp_path / "model.npz"), repr(model.priors_)
-    assert repr(again.priors_) == repr(again.priors) == before and "log prior" in again.summary()
+    again = load(tmp_path / "model.npz")
+    before = repr(model.priors_)
+    assert repr(again.priors_) == repr(again.priors) == before
+    assert "log prior" in again.summary()
     for one in (model, again):
         one.partial_fit(X[30:], y[30:])
-        assert repr(one.priors_) == before and "log_prior" in one.diagnostics_
+        assert repr(one.priors_) == before
+        assert "log_prior" in one.diagnostics_
     np.testing.assert_allclose(
         to_vector(again.parameters()), to_vector(model.parameters()), rtol=1e-9
     )
@@ -114,7 +121,8 @@ def test_what_is_not_trained_needs_no_prior():
         "priors": {"log_noise_variance": Normal(3.0, 0.01)},
     }
     model = SparsePEPRegressor(noise_variance=0.01, **given).fit(X, y)
-    assert model.noise_variance_ == pytest.approx(0.01) and model.diagnostics_["log_prior"] == 0.0
+    assert model.noise_variance_ == pytest.approx(0.01)
+    assert model.diagnostics_["log_prior"] == 0.0
     kept = SparsePEPRegressor(n_inducing=8, training=None, priors="weak").fit(X, y)
     assert "log_prior" not in kept.diagnostics_
 

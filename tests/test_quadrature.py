@@ -37,7 +37,7 @@ def relative_errors(got, expected, var):
     do not count.
     """
     floors = 0.0, 0.01 * np.abs(expected[2]) * np.sqrt(var), 0.0
-    parts = zip(got, expected, floors)
+    parts = zip(got, expected, floors, strict=True)
     return np.max(
         [
             np.where(np.abs(b) > 1e-250, np.abs(a - b) / (np.abs(b) + c + 1e-300), 0.0)
@@ -64,9 +64,12 @@ def test_panels_are_reached_where_they_are_needed(by_panels):
     """A cavity a thousand times wider than the likelihood, and two that put the bend three
     deviations away.
     """
-    mean, var, ones = np.array([-4.0, 28.0, 9.5, 0.1]), np.array([1e6, 1e2, 1e1, 2.0]), np.ones(4)
+    mean = np.array([-4.0, 28.0, 9.5, 0.1])
+    var = np.array([1e6, 1e2, 1e1, 2.0])
+    ones = np.ones(4)
     got, exact = (f(ones, mean, var, ones) for f in (Probit().quadrature, Probit().closed_form))
-    assert by_panels == [3] and np.max(relative_errors(got[:3], exact[:3], var)) < 1e-10
+    assert by_panels == [3]
+    assert np.max(relative_errors(got[:3], exact[:3], var)) < 1e-10
     rng = np.random.default_rng(0)
     for likelihood in (Probit(), Logit()):
         likelihood.quadrature(
@@ -84,14 +87,13 @@ def test_panels_are_reached_where_they_are_needed(by_panels):
 def test_panels_alone_agree(likelihood, y, monkeypatch):
     mean, var = random_cavities(60, (1e-2, 1e2), seed=2)
     mean /= 5.0
-    y, power = np.full(60, y), np.resize([0.0, 1e-3, 0.5, 1.0], 60)
+    y = np.full(60, y)
+    power = np.resize([0.0, 1e-3, 0.5, 1.0], 60)
     usual = likelihood.quadrature(y, mean, var, power)
     monkeypatch.setattr(quadrature, "HALVINGS", 8)
     panels = likelihood.quadrature(y, mean, var, power, Accuracy(1e-30))
-    assert (
-        np.any(panels.log_z != usual.log_z)
-        and np.max(relative_errors(usual[:3], panels[:3], var)) < 3e-9
-    )
+    assert np.any(panels.log_z != usual.log_z)
+    assert np.max(relative_errors(usual[:3], panels[:3], var)) < 3e-9
 
 
 @every_case
@@ -121,7 +123,8 @@ def test_no_data_and_no_further_functions():
 @pytest.mark.parametrize("factor", [1e-5, 0.02, 1e4])
 def test_units_do_not_matter(factor):
     mean, var = random_cavities(100, (1e-3, 1e3), seed=4)
-    y, power = np.resize([-20.0, 0.0, 0.5, 11.0], 100), np.resize([0.0, 0.4, 1.0], 100)
+    y = np.resize([-20.0, 0.0, 0.5, 11.0], 100)
+    power = np.resize([0.0, 0.4, 1.0], 100)
     here = StudentT(4.0, 0.3).tilted(y, mean, var, power)
     there = StudentT(4.0, 0.3 * factor).tilted(factor * y, factor * mean, factor**2 * var, power)
     np.testing.assert_allclose(there.log_z + np.log(factor), here.log_z, rtol=1e-8, atol=1e-8)
@@ -148,19 +151,23 @@ def test_whole_numbers_are_real_numbers():
     """With a mode that is rounded to a whole number the derivatives are those of another place."""
     whole = Poisson().tilted(np.array([3]), np.array([200]), np.array([0.01]), 1)
     real = Poisson().tilted(np.array([3.0]), np.array([200.0]), np.array([0.01]), 1.0)
-    assert whole.error < 1e-9 and whole.d1 == real.d1 and whole.d2 == real.d2
+    assert whole.error < 1e-9
+    assert whole.d1 == real.d1
+    assert whole.d2 == real.d2
 
 
 def test_laplace_where_doubles_end():
     """A million deviations into the tail: mode and bend are all there is, and the error says so."""
-    y, mean, var, power = np.array([3.0]), np.array([1e6]), np.array([1e-12]), 0.5
+    y = np.array([3.0])
+    mean = np.array([1e6])
+    var = np.array([1e-12])
+    power = 0.5
     got = Poisson().tilted(y, mean, var, power)
     mode = mean + power * var * got.d1
-    assert got.error == 1.0 and error(got.log_z, -0.5 * (mode - mean) ** 2 / var / power) < 1e-4
-    assert (
-        error(got.d1, -np.exp(mode)) < 0.5
-        and error(got.d2, np.array([-1.0 / (var[0] * power)])) < 1e-4
-    )
+    assert got.error == 1.0
+    assert error(got.log_z, -0.5 * (mode - mean) ** 2 / var / power) < 1e-4
+    assert error(got.d1, -np.exp(mode)) < 0.5
+    assert error(got.d2, np.array([-1.0 / (var[0] * power)])) < 1e-4
 
 
 def test_expm1_ratio():
@@ -180,27 +187,27 @@ def test_a_floor_spares_what_is_next_to_nothing(by_panels):
     """A label far on its own side: nine digits of a d2 of 1e-40 take panels, an absolute error
     does not.
     """
-    mean, var, ones = np.array([40.0]), np.array([8.0]), np.ones(1)
+    mean = np.array([40.0])
+    var = np.array([8.0])
+    ones = np.ones(1)
     strict, loose = (
         Probit().quadrature(ones, mean, var, ones, accuracy)
         for accuracy in (Accuracy(), Accuracy(1e-9, 0.1))
     )
-    assert (
-        by_panels == [1]
-        and abs(loose.d2[0] - strict.d2[0]) < 1e-10
-        and abs(loose.log_z[0] - strict.log_z[0]) < 1e-10
-    )
+    assert by_panels == [1]
+    assert abs(loose.d2[0] - strict.d2[0]) < 1e-10
+    assert abs(loose.log_z[0] - strict.log_z[0]) < 1e-10
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
 def test_interpolation_keeps_the_accuracy_required(likelihood):
     """In cavities of any width, for both labels, and for one data point as for many."""
-    rng, size, asked = np.random.default_rng(3), 300, Accuracy(1e-5, 0.1)
-    mean, var, y = (
-        rng.normal(scale=6.0, size=size),
-        10.0 ** rng.uniform(-6, 3, size),
-        rng.choice([-1.0, 1.0], size),
-    )
+    rng = np.random.default_rng(3)
+    size = 300
+    asked = Accuracy(1e-5, 0.1)
+    mean = rng.normal(scale=6.0, size=size)
+    var = 10.0 ** rng.uniform(-6, 3, size)
+    y = rng.choice([-1.0, 1.0], size)
     for power in (0.0, 0.5):
         powers = np.full(size, power)
         quick, exact = (
@@ -210,7 +217,8 @@ def test_interpolation_keeps_the_accuracy_required(likelihood):
         units = np.stack([np.ones(size), np.sqrt(var), var])
         gap = np.abs(np.subtract(quick[:3], exact[:3])) * units
         assert np.all(gap <= 1e-5 * np.maximum(np.abs(exact[:3]) * units, 0.1))
-        assert np.all(quick.error <= 1e-5) and np.all(quick.d2 <= 0.0)
+        assert np.all(quick.error <= 1e-5)
+        assert np.all(quick.d2 <= 0.0)
         assert len(np.unique(quick.error)) < 0.5 * size  # most are those of tiles
         alone = likelihood.quadrature(y[:1], mean[:1], var[:1], powers[:1], asked)
         assert abs(alone.d2[0] - quick.d2[0]) <= 1e-15

@@ -31,37 +31,37 @@ def rows_of(p):
 @properties
 @given(problems)
 def test_evidence_posterior_and_prediction_against_dense(p):
-    fit, arrays = model_evidence(p.model, *rows_of(p)), p.arrays()
+    fit = model_evidence(p.model, *rows_of(p))
+    arrays = p.arrays()
     noise = p.model.likelihood.noise_variance
     assert fit.jitter == 0.0
     expected = dense.log_evidence(*arrays, p.y, noise, p.power)
     assert error(fit.log_evidence, expected, abs(expected) + len(p.y)) < 1e-11
     q = dense.posterior(*arrays, p.y, noise, p.power)
-    for got, exact in zip(q_moments(fit.posteriors[0]), q):
+    for got, exact in zip(q_moments(fit.posteriors[0]), q, strict=True):
         assert error(got, exact) < 1e-9
     kernel = p.model.kernel
-    Kus, Kss = p.model.features.Kuf(kernel, p.X_test), kernel(p.X_test)
+    Kus = p.model.features.Kuf(kernel, p.X_test)
+    Kss = kernel(p.X_test)
     mean, cov = dense.predict(arrays[0], Kus, Kss, *q)
     got_mean, got_var = model_predict(p.model, fit.posteriors[0], p.X_test)
     largest = np.max(np.abs(q[0]))
-    assert (
-        error(got_mean, mean, largest) < 1e-9
-        and error(got_var, np.diag(cov), kernel.diag(p.X_test)[0]) < 1e-10
-    )
+    assert error(got_mean, mean, largest) < 1e-9
+    assert error(got_var, np.diag(cov), kernel.diag(p.X_test)[0]) < 1e-10
     joint_mean, joint_cov = predict_f_cov(fit.posteriors[0], Kus, Kss)
-    assert (
-        error(joint_mean, mean, largest) < 1e-9
-        and error(joint_cov, cov, kernel.diag(p.X_test)[0]) < 1e-10
-    )
+    assert error(joint_mean, mean, largest) < 1e-9
+    assert error(joint_cov, cov, kernel.diag(p.X_test)[0]) < 1e-10
 
 
 @properties
 @given(problems)
 def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
-    (Kuu, Kuf, kff), noise = p.arrays(), float(p.model.likelihood.noise_variance)
+    (Kuu, Kuf, kff) = p.arrays()
+    noise = float(p.model.likelihood.noise_variance)
     with chunks_of(4):
         low, got = model_bounds(p.model, Rows(p.X, p.y))
-    Qff, eye = dense.projected(Kuu, Kuf), np.eye(len(p.y))
+    Qff = dense.projected(Kuu, Kuf)
+    eye = np.eye(len(p.y))
     inflated = noise + np.maximum(kff - np.diag(Qff), 0.0).sum()
     quadratic = p.y @ np.linalg.solve(Qff + inflated * eye, p.y)
     expected = -0.5 * (dense.log_det(Qff + noise * eye) + quadratic + len(p.y) * np.log(2 * np.pi))
@@ -100,7 +100,9 @@ def test_the_same_call_gives_the_same_bits(limit):
 )
 def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     p = Problem(11, 12, 4, 2, "matern52", power)
-    X, y, Z = p.X.copy(), p.y.copy(), p.model.features.Z.copy()
+    X = p.X.copy()
+    y = p.y.copy()
+    Z = p.model.features.Z.copy()
     if case == "all rows equal":
         X[:] = X[0]
     elif case == "constant column":
@@ -114,22 +116,20 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     model = Model(p.model.kernel, InducingPoints(Z), p.model.likelihood)
     fit, gradient = model_gradient(model, Rows(X, y), power)
     distinct = InducingPoints(np.unique(Z, axis=0))
-    Kuu, Kuf, kff = (
-        distinct.Kuu(p.model.kernel),
-        distinct.Kuf(p.model.kernel, X),
-        p.model.kernel.diag(X),
-    )
+    Kuu = distinct.Kuu(p.model.kernel)
+    Kuf = distinct.Kuf(p.model.kernel, X)
+    kff = p.model.kernel.diag(X)
     expected = dense.log_evidence(Kuu, Kuf, kff, y, p.model.likelihood.noise_variance, power)
     # A jitter j, where one was needed, moves the evidence by about j times N variance/noise.
     allowed = (
         1e-11
         + fit.jitter * len(y) * float(p.model.kernel.variance) / p.model.likelihood.noise_variance
     )
-    assert fit.jitter <= 1e-11 and error(fit.log_evidence, expected, abs(expected)) < allowed
+    assert fit.jitter <= 1e-11
+    assert error(fit.log_evidence, expected, abs(expected)) < allowed
     mean, var = model_predict(model, fit.posteriors[0], p.X_test)
-    assert all(np.all(np.isfinite(value)) for value in (mean, *gradient.values())) and np.all(
-        var > 0
-    )
+    assert all(np.all(np.isfinite(value)) for value in (mean, *gradient.values()))
+    assert np.all(var > 0)
 
 
 @pytest.mark.parametrize("jitter", [1e-6, 1e-3])
@@ -137,7 +137,8 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
 def test_gradient_is_right_when_jitter_was_added(power, jitter):
     p = Problem(3, 10, 4, 2, "se", power)
     fit, gradient = model_gradient(p.model, *rows_of(p), jitter=jitter)
-    (Kuu, Kuf, kff), noise = p.arrays(), p.model.likelihood.noise_variance
+    (Kuu, Kuf, kff) = p.arrays()
+    noise = p.model.likelihood.noise_variance
     assert fit.jitter == jitter
     assert (
         error(
@@ -161,8 +162,10 @@ def test_digits_where_Kuu_is_ill_conditioned(spacing, power):
     """
     rng = np.random.default_rng(8)
     Z = spacing * np.arange(8.0)[:, None]
-    X, X_test = rng.uniform(0, Z.max(), size=(14, 1)), rng.uniform(0, Z.max(), size=(3, 1))
-    y, noise = np.sin(X[:, 0]) + 0.1 * rng.normal(size=14), 0.05
+    X = rng.uniform(0, Z.max(), size=(14, 1))
+    X_test = rng.uniform(0, Z.max(), size=(3, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=14)
+    noise = 0.05
     exact = Regression(("se", 1.3, [1.0]), X, y, Z, noise, power)
     model = Model(SquaredExponential(1.3, [1.0]), InducingPoints(Z), Gaussian(noise))
     fit = model_evidence(model, Rows(X, y), power)
@@ -171,14 +174,17 @@ def test_digits_where_Kuu_is_ill_conditioned(spacing, power):
     assert error(fit.log_evidence, exact.log_evidence) < limit
     f_mean, f_var = model_predict(model, fit.posteriors[0], X_test)
     exact_mean, exact_var = exact.predict_f(X_test)
-    assert error(f_mean, exact_mean) < limit and error(f_var, exact_var, 1.3) < limit
+    assert error(f_mean, exact_mean) < limit
+    assert error(f_var, exact_var, 1.3) < limit
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5])
 def test_memory_holds_no_array_of_data_by_inducing_points(power):
     rng = np.random.default_rng(0)
-    N, M = 300_000, 100
-    X, y = rng.normal(size=(N, 2)), rng.normal(size=N)
+    N = 300_000
+    M = 100
+    X = rng.normal(size=(N, 2))
+    y = rng.normal(size=N)
     model = Model(
         SquaredExponential(1.0, [1.0, 1.0]), InducingPoints(rng.normal(size=(M, 2))), Gaussian(0.1)
     )
@@ -195,8 +201,10 @@ def test_memory_holds_no_array_of_data_by_inducing_points(power):
 def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
     V = np.array([[1.0, 0.6, 0.0], [1e-8, 0.8, 0.5]])
     dff, clipped = unexplained_variance(np.array([1.0 - 1e-15, 1.5, 1.0]), V)
-    assert error(dff, [0.0, 0.5, 0.75]) < 1e-15 and clipped == 1
+    assert error(dff, [0.0, 0.5, 0.75]) < 1e-15
+    assert clipped == 1
     p = Problem(1, 30, 30, 1)
     # a point on each datum: nothing but rounding is left
     fit = model_evidence(p.model, Rows(p.model.features.Z, p.y), 0.5)
-    assert np.min(fit.dff) == 0.0 and 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)
+    assert np.min(fit.dff) == 0.0
+    assert 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)

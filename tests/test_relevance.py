@@ -28,26 +28,27 @@ def test_shares_are_those_of_the_squared_distances():
     np.testing.assert_allclose(found.share, spread**2 / np.sum(spread**2), rtol=1e-12)
     assert found.names == ("x1", "x2", "x3")
     plain = SparsePEPRegressor(kernel=Linear(), **GIVEN).fit(X[:40], y[:40]).relevance(X, y)
-    assert (
-        np.all(np.isnan(plain.share))
-        and np.all(np.isfinite(plain.loss))
-        and "share" not in str(plain)
-    )
+    assert np.all(np.isnan(plain.share))
+    assert np.all(np.isfinite(plain.loss))
+    assert "share" not in str(plain)
 
 
 def test_the_loss_is_that_of_shuffled_groups():
     groups = {"first two": [0, 1], "third": [2]}
     found = MODEL.relevance(X, y, groups, n_repeats=200, random_state=1)
-    before, after = MODEL.predict_log_density(X, y).mean(), []
+    before = MODEL.predict_log_density(X, y).mean()
+    after = []
     for _ in range(200):
         mixed = X.copy()
         mixed[:, :2] = X[rng.permutation(60), :2]  # rows of the group stay together
         after.append(MODEL.predict_log_density(mixed, y).mean())
     error = np.hypot(np.std(after), found.loss_std[0]) / np.sqrt(200)
-    assert abs(found.loss[0] - (before - np.mean(after))) < 4 * error and found.loss[0] > 30 * error
+    assert abs(found.loss[0] - (before - np.mean(after))) < 4 * error
+    assert found.loss[0] > 30 * error
     assert abs(found.loss[1]) < 1e-6
     apart = MODEL.relevance(X, y, {"first": [0], "second": [1]}, n_repeats=200)
-    assert np.all(apart.loss > 0.1) and abs(apart.loss.sum() - found.loss[0]) > 10 * error
+    assert np.all(apart.loss > 0.1)
+    assert abs(apart.loss.sum() - found.loss[0]) > 10 * error
 
 
 def test_what_stands_for_one_column_is_shuffled_together():
@@ -56,7 +57,8 @@ def test_what_stands_for_one_column_is_shuffled_together():
     model = SparsePEPRegressor(standardize=True, random_state=0, **GIVEN).fit(table, X[:, 0])
     assert len(model.columns_.names) == 3
     found = model.relevance(table, X[:, 0])
-    assert found.names == ("place", "size") and found.loss[0] > 0.05
+    assert found.names == ("place", "size")
+    assert found.loss[0] > 0.05
     encoded = model.columns_.transform(table)
     same = model.relevance(encoded, X[:, 0], {"place": [0, 1], "size": [2]})
     np.testing.assert_array_equal((found.loss, found.share), (same.loss, same.share))
@@ -66,10 +68,11 @@ def test_scaled_targets_and_labels_are_judged(tmp_path):
     given = {"standardize": True, "n_inducing": 10, "training": LBFGS(max_iter=5, tol=1e3)}
     labels = np.where(y > 0.0, "high", "low")
     fits = SparsePEPRegressor(**given).fit(X, y), SparsePEPClassifier(**given).fit(X, labels)
-    for model, targets in zip(fits, (y, labels)):
+    for model, targets in zip(fits, (y, labels), strict=True):
         assert "relevance" not in model.summary()
         found = model.relevance(X, targets)
-        assert np.argmin(found.loss) == 2 and str(found) in model.summary()
+        assert np.argmin(found.loss) == 2
+        assert str(found) in model.summary()
         model.save(tmp_path / "model.npz")
         assert str(found) in load(tmp_path / "model.npz").summary()
 
@@ -107,7 +110,8 @@ def told(work):
 
 
 FAR = SquaredExponential(1.0, [1.0, 2e3, 50.0])
-LOWEST, HIGHEST = X.min(axis=0), X.max(axis=0)
+LOWEST = X.min(axis=0)
+HIGHEST = X.max(axis=0)
 PLACES = {  # which columns of a row are beyond, for a kernel
     "inside": (FAR, LOWEST, []),
     "within a lengthscale": (FAR, HIGHEST + [0.9, 1.9e3, 49.0], []),
@@ -139,10 +143,8 @@ def test_rows_beyond_the_training_data_are_told_of_once(place, standardize):
             if hasattr(kernel, "kernels")
             else scaled(kernel)
         )
-    model, rows = (
-        SparsePEPRegressor(kernel=kernel, standardize=standardize, **GIVEN).fit(X, y),
-        np.vstack([X, row]),
-    )
+    model = SparsePEPRegressor(kernel=kernel, standardize=standardize, **GIVEN).fit(X, y)
+    rows = np.vstack([X, row])
     pieces = ArraySource(rows, piece_rows=20)
     said = [
         told(lambda work=work: work(rows))
@@ -158,11 +160,9 @@ def test_rows_beyond_the_training_data_are_told_of_once(place, standardize):
         told(lambda: model.predict(pieces)),
         told(lambda: model.predict(pieces, return_std=True)),
     ]
-    assert (
-        all(one == said[0] for one in said)
-        and len(said[0]) == bool(columns)
-        and not told(lambda: model.predict(X))
-    )
+    assert all(one == said[0] for one in said)
+    assert len(said[0]) == bool(columns)
+    assert not told(lambda: model.predict(X))
     for name in ("x1", "x2", "x3"):
         assert (f"1 row in {name!r} outside" in str(said[0])) == (name in columns)
 

@@ -29,7 +29,11 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.rows, self.images, self.text, self.tags = [], [], [], "", []
+        self.open = []
+        self.rows = []
+        self.images = []
+        self.text = ""
+        self.tags = []
         self.feed(text)
         self.close()
         assert not self.open
@@ -60,14 +64,17 @@ def read(text):
     found = Page(text)
     assert text.startswith("<!DOCTYPE html>")
     assert {"script", "link", "iframe", "object", "form"}.isdisjoint(found.tags)
-    assert "http" not in text.replace("base64", "") and "url(" not in text and "@import" not in text
+    assert "http" not in text.replace("base64", "")
+    assert "url(" not in text
+    assert "@import" not in text
     for image in found.images:
         head, data = image["src"].split(",", 1)
         png = base64.b64decode(data, validate=True)
-        assert (
-            image["alt"].strip() and head == "data:image/png;base64" and png.startswith(b"\x89PNG")
-        )
-    assert f"sparse_pep {sparse_pep.__version__}" in found.text and not plt.get_fignums()
+        assert image["alt"].strip()
+        assert head == "data:image/png;base64"
+        assert png.startswith(b"\x89PNG")
+    assert f"sparse_pep {sparse_pep.__version__}" in found.text
+    assert not plt.get_fignums()
     return found
 
 
@@ -120,9 +127,8 @@ def test_every_kind_of_model_has_a_report_and_so_has_its_file(name, tmp_path):
     n_images, kind, X, y, how = CASES[name]
     model = fitted(kind, X, y, **how)
     found = read(fit_report(model, X, y))
-    assert (
-        len(found.images) == n_images and "60 training rows, which the model has seen" in found.text
-    )
+    assert len(found.images) == n_images
+    assert "60 training rows, which the model has seen" in found.text
     for key, value in model.summary_rows():
         assert [key, value] in found.rows
     model.save(tmp_path / "model.npz")
@@ -137,32 +143,33 @@ def test_names_that_look_like_code_are_text(X, y):
     model = fitted(SparsePEPRegressor if y is REAL else SparsePEPClassifier, X, y)
     more = {"scores": {EVIL: 0.5}, "messages": [EVIL, EVIL], "command": EVIL}
     found = read(fit_report(model, X, y, names=[EVIL, "$"], target=EVIL, held_out=True, **more))
-    assert (
-        found.text.count(EVIL) >= 4
-        and "60 held-out rows" in found.text
-        and [EVIL, "0.5"] in found.rows
-    )
+    assert found.text.count(EVIL) >= 4
+    assert "60 held-out rows" in found.text
+    assert [EVIL, "0.5"] in found.rows
     assert found.tags.count("li") == 1
     table = pd.DataFrame({"<b>x</b>": X[:, 0], "kind": np.where(X[:, 1] > 0, EVIL, "$")})
     model = fitted(type(model), table, y)
     model.relevance(table, y)
-    told, page = model.summary(), Page(model.summary()._repr_html_())
-    assert page.rows == list(map(list, model.summary_rows())) and set(page.tags) == {
+    told = model.summary()
+    page = Page(model.summary()._repr_html_())
+    assert page.rows == list(map(list, model.summary_rows()))
+    assert set(page.tags) == {
         "table",
         "tr",
         "th",
         "td",
     }
-    assert "<b>x</b>" in page.text and repr(told) == str(told) == "\n".join(
-        f"{name:<24}{value}" for name, value in page.rows
-    )
+    assert "<b>x</b>" in page.text
+    assert repr(told) == str(told) == "\n".join(f"{name:<24}{value}" for name, value in page.rows)
 
 
 def test_many_rows_are_taken_at_even_steps_and_a_table_by_its_columns():
     model = fitted(SparsePEPRegressor, X1, X1[:, 0])
     X = np.linspace(-1.0, 1.0, MOST_ROWS * 3)[:, None]
     kept, y = checked_rows(model, X, X[:, 0])
-    assert len(kept) == len(y) == MOST_ROWS and kept[0] == -1.0 and kept[-1] == 1.0
+    assert len(kept) == len(y) == MOST_ROWS
+    assert kept[0] == -1.0
+    assert kept[-1] == 1.0
     table = pd.DataFrame({"place": np.where(X2[:, 0] > 0.0, "hill", "vale"), "size": X2[:, 1]})
     assert read(fit_report(fitted(SparsePEPRegressor, table, REAL), table, REAL)).images
 

@@ -55,7 +55,10 @@ class Document(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.tags, self.open, self.unbalanced, self.words = [], [], [], Counter()
+        self.tags = []
+        self.open = []
+        self.unbalanced = []
+        self.words = Counter()
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
@@ -125,12 +128,13 @@ def test_links_and_anchors_resolve_wherever_the_site_is_served(site, documents):
 def test_pages_are_well_formed(documents):
     for page, document in documents.items():
         count = Counter(tag for tag, _ in document.tags)
-        assert (
-            count["h1"] == count["title"] == count["main"] == 1
-            and document.words["h1"] * document.words["title"] > 0
-        ), page
+        assert count["h1"] == count["title"] == count["main"] == 1, page
+        assert document.words["h1"] * document.words["title"] > 0, page
         assert ("html", {"lang": "en"}) in document.tags, page
-        assert not document.open and not document.unbalanced, (
+        assert not document.open, (
+            f"{page}: not closed: {document.open}; closed but not open: {document.unbalanced}"
+        )
+        assert not document.unbalanced, (
             f"{page}: not closed: {document.open}; closed but not open: {document.unbalanced}"
         )
         doubled = [name for name, times in Counter(document.ids()).items() if times > 1]
@@ -189,7 +193,9 @@ def test_every_exported_name_has_its_anchor_and_every_public_one_its_source(docu
     assert all(link.rpartition("#L")[2].isdigit() for link in lines)
     assert index["syms"]
     for module, names in index["syms"].items():
-        public, sources, file = import_module(module).__all__, 0, f"{module.replace('.', '/')}.py"
+        public = import_module(module).__all__
+        sources = 0
+        file = f"{module.replace('.', '/')}.py"
         for name, (target, _) in names.items():
             page, anchor = target.split("#")
             parts = name.removeprefix(f"{module}.").split(".")
@@ -208,7 +214,8 @@ def test_staging_again_changes_nothing_whatever_the_order_of_sets(tmp_path, monk
     and writes no other.
     """
     monkeypatch.setattr("docs.build.page_list", lambda *_: STAGED)
-    first, second = tmp_path / "_proc", tmp_path / "again"
+    first = tmp_path / "_proc"
+    second = tmp_path / "again"
     stage(ROOT, first)
     program = (
         "import docs.build as b; from pathlib import Path; b.page_list = lambda *_: "
@@ -303,10 +310,8 @@ def test_figures_take_their_description_from_their_options(tmp_path):
     page = shown(
         '#| fig-alt: ["A line", "A \\"dot\\""]\nplot()', DRAWN, DRAWN, folder=tmp_path / "x_files"
     )
-    assert (
-        '![](x_files/figure-1.png){alt="A line" width=30 height=20}' in page
-        and 'alt="A dot"' in page
-    )
+    assert '![](x_files/figure-1.png){alt="A line" width=30 height=20}' in page
+    assert 'alt="A dot"' in page
     assert (tmp_path / "x_files" / "figure-1.png").read_bytes() == base64.b64decode(PNG)
     with pytest.raises(SystemExit, match="x_files: figure 1 needs"):
         shown("plot()", DRAWN, folder=tmp_path / "x_files")
@@ -321,7 +326,8 @@ def test_outputs_show_their_richest_static_form():
         as_markdown(table) == '```{=html}\n<div class="table-box" '
         'tabindex="0"><table><tr><td>1</td></tr></table></div>\n```\n'
     )
-    assert as_markdown(DRAWN["data"] | table) == "" and as_markdown({"text/plain": "1"}) == ""
+    assert as_markdown(DRAWN["data"] | table) == ""
+    assert as_markdown({"text/plain": "1"}) == ""
     assert "*said*" in shown(
         "x",
         {"output_type": "execute_result", "data": {"text/markdown": ["*said*"], "text/plain": "1"}},

@@ -18,7 +18,8 @@ def problem(M, N, seed):
     rng = np.random.default_rng(seed)
     A = rng.normal(size=(M, M + 3))
     factor = factorise(np.ascontiguousarray(A @ A.T))
-    V, dff = rng.normal(size=(M, N)), rng.exponential(size=N) * rng.integers(0, 2, size=N)
+    V = rng.normal(size=(M, N))
+    dff = rng.exponential(size=N) * rng.integers(0, 2, size=N)
     return factor, V, dff, rng.normal(size=N), float(rng.uniform(0.05, 2.0))
 
 
@@ -45,20 +46,26 @@ def probit(y):
 @given(shapes, st.sampled_from([0.3, 1.0]), st.booleans())
 def test_sweeps_against_posteriors_computed_afresh(shape, step, sequential):
     factor, V, dff, y, _ = problem(*shape)
-    tilted, N = probit(np.sign(y)), len(y)
+    tilted = probit(np.sign(y))
+    N = len(y)
     sweep = sequential_sweep if sequential else parallel_sweep
-    precision, shift = np.zeros(N), np.zeros(N)
+    precision = np.zeros(N)
+    shift = np.zeros(N)
     for _ in range(3):
         got = sweep(factor, V, dff, tilted, precision, shift, 1.0, step)
         start = precision.copy(), shift.copy()
         for n in range(N):
             source = (precision, shift) if sequential else start
             S = np.linalg.inv(np.eye(len(V)) + V * source[0] @ V.T)
-            v, tau, nu = V[:, n], source[0][n], source[1][n]
+            v = V[:, n]
+            tau = source[0][n]
+            nu = source[1][n]
             left = 1 / (v @ S @ v) - tau
-            cavity_mean, cavity_var = (v @ S @ V @ source[1] / (v @ S @ v) - nu) / left, 1 / left
+            cavity_mean = (v @ S @ V @ source[1] / (v @ S @ v) - nu) / left
+            cavity_var = 1 / left
             _, d1, d2 = tilted(n, cavity_mean, cavity_var + dff[n], 1.0)
             rho = 1 + d2 * cavity_var
             precision[n] = (1 - step) * tau - step * d2 / rho
             shift[n] = (1 - step) * nu + step * (d1 - d2 * cavity_mean) / rho
-        assert error(got[0], precision) < 1e-9 and error(got[1], shift) < 1e-9
+        assert error(got[0], precision) < 1e-9
+        assert error(got[1], shift) < 1e-9

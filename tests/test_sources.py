@@ -65,10 +65,12 @@ def test_rows_come_in_order_whatever_the_cut(rows, order, kind):
         for piece in pieces
     )
     together = joined(pieces)
-    assert np.array_equal(together.X, given) and np.array_equal(together.y, y)
+    assert np.array_equal(together.X, given)
+    assert np.array_equal(together.y, y)
     assert all(np.array_equal(getattr(together, name), EXTRAS[name]) for name in EXTRAS)
     n, total, largest = source.total(sums, 2.0)
-    assert n == source.n_data == 23 and largest.value == given.max()
+    assert n == source.n_data == 23
+    assert largest.value == given.max()
     assert np.allclose(total, 2.0 * y @ given, rtol=1e-12, atol=1e-12)
     assert source.fingerprint() == ArraySource(given, y, **EXTRAS).fingerprint()
     assert [part[0] for part in source.each(sums)] == [len(piece.X) for piece in pieces]
@@ -98,13 +100,13 @@ def test_a_sample_is_some_of_the_rows(rows, n, seed):
         kind(X, y, **EXTRAS, piece_rows=rows).sample(n, np.random.default_rng(seed))
         for kind in (ArraySource, Plain)
     ]
-    for one, other in zip(*found):
+    for one, other in zip(*found, strict=True):
         assert np.array_equal(one, other)
     places = [int(np.flatnonzero(y == value)[0]) for value in found[0].y]
-    assert len(set(places)) == min(n, 23) and places == sorted(places)
-    assert np.array_equal(found[0].X, X[places]) and np.array_equal(
-        found[0].power, EXTRAS["power"][places]
-    )
+    assert len(set(places)) == min(n, 23)
+    assert places == sorted(places)
+    assert np.array_equal(found[0].X, X[places])
+    assert np.array_equal(found[0].power, EXTRAS["power"][places])
 
 
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
@@ -129,11 +131,13 @@ def test_pages_of_a_memory_map_are_given_back(tmp_path):
         )
 
     X = saved(np.zeros((200_000, 10)), tmp_path / "X.npy", "r")  # 16 MB
-    before, grown = resident(), 0
+    before = resident()
+    grown = 0
     for _ in ArraySource(X, piece_rows=20_000).pieces():
         grown = max(grown, resident() - before)
     assert grown < 4_000  # kB: two pieces
-    assert X.sum() == 0.0 and resident() - before > 12_000  # what happens else
+    assert X.sum() == 0.0
+    assert resident() - before > 12_000  # what happens else
 
 
 MISFITS = {
@@ -202,7 +206,8 @@ def test_pieces_of_another_width_and_bad_cells_are_refused():
 
 
 def test_the_next_piece_is_read_while_this_one_is_used():
-    started, used = threading.Event(), []
+    started = threading.Event()
+    used = []
 
     def slow():
         yield 0
@@ -224,7 +229,8 @@ def test_what_goes_wrong_while_reading_ahead_is_raised_in_its_turn():
     assert next(pieces) == 0
     with pytest.raises(ValueError, match="row 7"):
         next(pieces)
-    before, pieces = threading.active_count(), ahead(iter(range(100)))
+    before = threading.active_count()
+    pieces = ahead(iter(range(100)))
     next(pieces)
     pieces.close()  # reading stops with the reader
     assert threading.active_count() == before
@@ -266,7 +272,8 @@ def test_files_of_a_state_go_with_it(tmp_path):
     for _ in range(3):
         state, _ = source.sweep(running, state, 1)
     gc.collect()
-    assert len(list(tmp_path.iterdir())) == 1 and len(state) == 5
+    assert len(list(tmp_path.iterdir())) == 1
+    assert len(state) == 5
     del state
     gc.collect()
     assert not list(tmp_path.iterdir())

@@ -50,7 +50,8 @@ def test_imports_load_what_they_need(bare):
     )
     # which has no need to cluster or to draw before it is fitted
     found, _ = loaded_by("from sparse_pep import SparsePEPRegressor")
-    assert "sklearn.base" in found and not found & {
+    assert "sklearn.base" in found
+    assert not found & {
         "sklearn.cluster",
         "sklearn.metrics",
         "sklearn.inspection",
@@ -85,11 +86,11 @@ def options(command):
 
 
 def test_options_offer_what_the_estimators_take():
-    fit, compare = options(cli.fit_command), options(cli.compare_command)
+    fit = options(cli.fit_command)
+    compare = options(cli.compare_command)
     # some have two names
-    assert set(arguments.KERNELS) > set(cli.KERNELS) and cli.KERNELS == tuple(
-        fit["kernel"].type.choices
-    )
+    assert set(arguments.KERNELS) > set(cli.KERNELS)
+    assert cli.KERNELS == tuple(fit["kernel"].type.choices)
     assert arguments.POWER_NAMES == cli.POWER_NAMES
     assert commands.CLASSIFIERS == cli.CLASSIFIERS
     assert ("gaussian", *commands.CLASSIFIERS, *commands.NUMERIC) == cli.LIKELIHOODS
@@ -116,4 +117,5 @@ def test_options_have_the_defaults_of_the_estimators(name):
         for command in chosen
         if name != "n_inducing" or command is cli.fit_command
     ]
-    assert offered and set(offered) == set(fitted), (offered, fitted)
+    assert offered, (offered, fitted)
+    assert set(offered) == set(fitted), (offered, fitted)

@@ -34,12 +34,14 @@ def memory_of(model, X, y, power):
 @pytest.mark.parametrize("power", POWERS)
 def test_other_features_are_those_of_the_definition(power):
     """The memory is a few data more: the dense evidence of both."""
-    kernel, noise = Matern32(1.1, 0.9), 0.05
+    kernel = Matern32(1.1, 0.9)
+    noise = 0.05
     old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
     memory = memory_of(old, X[:40], y[:40], 0.5)
     new = Model(kernel, InducingPoints(Z[:-2] + 0.3), Gaussian(noise))
     fit = model_evidence(new, Rows(X[40:], y[40:]), power, memory=replace(memory, kept=False))
-    W, a = memory.weights[0], Z
+    W = memory.weights[0]
+    a = Z
     Kuf = np.hstack([new.features.Kuf(kernel, X[40:]), kernel(new.features.Z, a) @ W.T])
     kff = np.append(kernel.diag(X[40:]), np.diag(W @ kernel(a) @ W.T))
     targets = np.append(y[40:], memory.observations[0])
@@ -66,7 +68,8 @@ class TestEstimators:
     @pytest.mark.parametrize("outputs", [1, 2])
     def test_batches_are_one_fit(self, power, outputs, tmp_path):
         Y = y if outputs == 1 else np.column_stack([y, np.cos(X[:, 0])])
-        weight, known = rng.integers(1, 4, size=60), rng.uniform(0, 0.1, size=60)
+        weight = rng.integers(1, 4, size=60)
+        known = rng.uniform(0, 0.1, size=60)
         options = FIXED | {
             "power": power,
             "noise_variance": 0.1,
@@ -77,16 +80,18 @@ class TestEstimators:
         for rows in np.array_split(rng.permutation(60), 7):
             stream.partial_fit(X[rows], Y[rows], weight[rows], known[rows])
         for ours, theirs in zip(
-            stream.predict(X, return_std=True), whole.predict(X, return_std=True)
+            stream.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True
         ):
             assert error(ours, theirs) < 1e-8
         assert (
             error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_)
             < 1e-8
         )
-        assert stream.n_samples_seen_ == 60 and len(stream.site_precision_) == len(rows)
+        assert stream.n_samples_seen_ == 60
+        assert len(stream.site_precision_) == len(rows)
         stream.save(tmp_path / "model.npz")
-        back, more = load(tmp_path / "model.npz"), rng.uniform(0, 6, size=(5, 1))
+        back = load(tmp_path / "model.npz")
+        more = rng.uniform(0, 6, size=(5, 1))
         targets = np.zeros(5) if outputs == 1 else np.zeros((5, 2))
         assert (
             error(
@@ -104,9 +109,8 @@ class TestEstimators:
             .partial_fit(X[40:], y[40:])
         )
         value, gradient = stream.log_marginal_likelihood(eval_gradient=True)
-        assert error(value, stream.log_marginal_likelihood_value_) < 1e-12 and np.all(
-            np.isfinite(gradient)
-        )
+        assert error(value, stream.log_marginal_likelihood_value_) < 1e-12
+        assert np.all(np.isfinite(gradient))
         assert stream.leave_one_out().shape == (20,)
         assert "exact GP lies between" not in stream.summary()  # not all data are there
         with pytest.raises(ValueError, match="needs all training data"):
@@ -117,7 +121,8 @@ class TestEstimators:
         parts = np.array_split(np.arange(60), 4)
         for rows in parts:
             learner.partial_fit(X[rows], y[rows])
-        assert len(learner.features_) == 14 and learner.converged_
+        assert len(learner.features_) == 14
+        assert learner.converged_
         assert np.sqrt(np.mean((learner.predict(X) - np.sin(2 * X[:, 0])) ** 2)) < 0.15
         fixed = SparsePEPRegressor(n_inducing=14, random_state=0, fixed=["features.Z"]).fit(
             X[:30], y[:30]
@@ -136,7 +141,8 @@ class TestEstimators:
         only = SparsePEPClassifier(**FIXED).partial_fit(
             X[:5], np.repeat("up", 5), classes=["up", "down"]
         )
-        assert list(only.classes_) == ["down", "up"] and np.all(only.predict(X[:5]) == "up")
+        assert list(only.classes_) == ["down", "up"]
+        assert np.all(only.predict(X[:5]) == "up")
         counts = np.round(np.exp(1 + y))
         stream = (
             SparsePEP(likelihood="poisson", **FIXED)
@@ -165,7 +171,8 @@ class TestEstimators:
         model.set_params(**more)
         with pytest.raises(ValueError, match=message):
             model.partial_fit(*data)
-        assert np.array_equal(model.predict(X), before) and model.n_samples_seen_ == 60
+        assert np.array_equal(model.predict(X), before)
+        assert model.n_samples_seen_ == 60
 
     @pytest.mark.parametrize(
         "more",
@@ -222,10 +229,10 @@ class TestPoints:
     def test_added_and_removed(self, model):
         before = model.predict(X, return_std=True)[1].mean()
         gap = np.subtract(*model.log_marginal_likelihood_bounds()[::-1])
-        assert model.add_inducing(4) is model and len(model.features_) == 12
-        assert np.array_equal(model.features_.Z[:8], Z) and np.all(
-            np.isin(model.features_.Z[8:], X)
-        )
+        assert model.add_inducing(4) is model
+        assert len(model.features_) == 12
+        assert np.array_equal(model.features_.Z[:8], Z)
+        assert np.all(np.isin(model.features_.Z[8:], X))
         assert np.subtract(*model.log_marginal_likelihood_bounds()[::-1]) < gap
         assert model.predict(X, return_std=True)[1].mean() != before
         again = SparsePEPRegressor(**FIXED | {"features": model.features_}, noise_variance=0.1).fit(
@@ -244,11 +251,10 @@ class TestPoints:
     def test_those_that_the_others_explain_go_first(self, model):
         model.add_inducing([[0.31], [3.0]])
         kept = model.remove_inducing(1).features_.Z[:, 0]
-        assert len(kept) == 9 and (0.3 in kept) != (0.31 in kept)
-        assert (
-            len(model.partial_fit(X[:30], y[:30]).add_inducing(3).features_) == 12
-            and model.n_samples_seen_ == 90
-        )
+        assert len(kept) == 9
+        assert (0.3 in kept) != (0.31 in kept)
+        assert len(model.partial_fit(X[:30], y[:30]).add_inducing(3).features_) == 12
+        assert model.n_samples_seen_ == 90
 
     def test_no_more_than_there_is_to_explain(self):
         model = SparsePEPRegressor(

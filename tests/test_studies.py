@@ -32,30 +32,29 @@ def square(job, log, broken=()):
 
 
 def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
-    log, jobs = tmp_path / "log", [{"name": "a", "x": x} for x in range(4)]
+    log = tmp_path / "log"
+    jobs = [{"name": "a", "x": x} for x in range(4)]
     rows, errors = run_study(
         Study("squares", jobs[:3], square, {"log": str(log), "broken": [1]}), tmp_path, 1
     )
-    assert rows["x"].tolist() == [0, 2] and errors == ["a/1: no such luck"]
+    assert rows["x"].tolist() == [0, 2]
+    assert errors == ["a/1: no such luck"]
     rows, errors = run_study(
         Study("squares", jobs, square, {"log": str(log), "broken": [1]}), tmp_path, 1
     )
-    assert (
-        rows["x"].tolist() == [0, 2, 3]
-        and len(errors) == 1
-        and log.read_text().split() == list("012" + "13")
-    )
+    assert rows["x"].tolist() == [0, 2, 3]
+    assert len(errors) == 1
+    assert log.read_text().split() == list("012" + "13")
     # other settings
     rows, errors = run_study(Study("squares", jobs[::-1], square, {"log": str(log)}), tmp_path, 1)
-    assert (
-        rows["x"].tolist() == [3, 2, 1, 0]
-        and not errors
-        and log.read_text().split() == list("012" + "13" + "3210")
-    )
+    assert rows["x"].tolist() == [3, 2, 1, 0]
+    assert not errors
+    assert log.read_text().split() == list("012" + "13" + "3210")
     again = read_results(tmp_path / "squares.csv")
     assert rows["square"].tolist() == [x**2 / 3.0 for x in (3, 2, 1, 0)]  # to the last bit
     np.testing.assert_allclose(again["square"], rows["square"], rtol=1e-15)
-    assert again["even"].tolist() == [False, True] * 2 and again["missing"].isna().all()
+    assert again["even"].tolist() == [False, True] * 2
+    assert again["missing"].isna().all()
     assert json.loads((tmp_path / "squares.json").read_text())["jobs_done"] == 4
 
     def wrong(job):
@@ -71,11 +70,14 @@ def test_the_command_line(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("SPARSE_PEP_DATA", "")  # which `--data-dir` sets, and is put back
     words = ["snelson", "--quick", "--results", str(tmp_path), "--workers", "2"]
     assert main(words) == 0
-    printed, rows = capsys.readouterr().out, (tmp_path / "snelson_quick.csv").read_text()
-    assert "noise_std" in printed and "3 fits, " in printed
+    printed = capsys.readouterr().out
+    rows = (tmp_path / "snelson_quick.csv").read_text()
+    assert "noise_std" in printed
+    assert "3 fits, " in printed
     assert (tmp_path / "snelson_quick_fits.png").read_bytes()[:4] == b"\x89PNG"
     # nothing was fitted again
-    assert main(words) == 0 and (tmp_path / "snelson_quick.csv").read_text() == rows
+    assert main(words) == 0
+    assert (tmp_path / "snelson_quick.csv").read_text() == rows
     for words, said in (
         (["nothing"], "there is no study 'nothing'"),
         (["--data-dir", str(tmp_path)], "holds no folder"),
@@ -92,18 +94,15 @@ def test_committed_results_are_those_of_the_jobs_with_their_tables_and_figures(
 ):
     (tmp_path / "toy").mkdir()
     monkeypatch.setenv("SPARSE_PEP_DATA", str(tmp_path))  # jobs are made without looking at data
-    study, rows = (
-        import_module(f"studies.{name}").study("standard"),
-        read_results(RESULTS / f"{name}.csv"),
-    )
+    study = import_module(f"studies.{name}").study("standard")
+    rows = read_results(RESULTS / f"{name}.csv")
     keys = list(study.jobs[0])
     jobs = pd.DataFrame(study.jobs)[keys].drop_duplicates()
     found = rows[keys].drop_duplicates()
     assert len(jobs) == len(study.jobs) == len(found) == len(jobs.merge(found, on=keys))
     notes = json.loads((RESULTS / f"{name}.json").read_text())
-    assert {**notes["settings"], "max_iter": 0} == {**study.settings, "max_iter": 0} and notes[
-        "jobs_done"
-    ] == len(jobs)
+    assert {**notes["settings"], "max_iter": 0} == {**study.settings, "max_iter": 0}
+    assert notes["jobs_done"] == len(jobs)
     monkeypatch.delenv("SPARSE_PEP_DATA")
     script = import_module(f"studies.{name}")
     assert all(len(table) for table in script.tables(rows).values())
@@ -117,10 +116,8 @@ def test_sampled_rows_fitted_again_are_those_committed(name, data_dir, monkeypat
     which is taken.
     """
     monkeypatch.setenv("SPARSE_PEP_DATA", str(data_dir))
-    study, rows = (
-        import_module(f"studies.{name}").study("standard"),
-        read_results(RESULTS / f"{name}.csv"),
-    )
+    study = import_module(f"studies.{name}").study("standard")
+    rows = read_results(RESULTS / f"{name}.csv")
     if (
         not json.loads((RESULTS / f"{name}.json").read_text()).get("commits")
         or "log_marginal_likelihood" not in rows
@@ -159,7 +156,8 @@ def test_the_exact_process_with_the_true_parameters_is_the_dense_one():
     dense = multivariate_normal(np.zeros(500), K[:500, :500]).logpdf(y[:500])
     assert row["log_marginal_likelihood"] == pytest.approx(dense, rel=1e-5)
     weight = np.linalg.solve(K[:500, :500], K[:500, 500:])
-    mean, var = weight.T @ y[:500], np.diag(K)[500:] - np.sum(K[:500, 500:] * weight, axis=0)
+    mean = weight.T @ y[:500]
+    var = np.diag(K)[500:] - np.sum(K[:500, 500:] * weight, axis=0)
     assert row["smse"] == pytest.approx(
         np.mean((y[500:1000] - mean) ** 2) / np.var(y[500:1000]), rel=1e-4
     )
@@ -173,11 +171,9 @@ def test_passes_over_digits_and_gains_of_local_prediction():
     rows = mnist.fit(
         {"data": "digits", "power": 0.5, "M": 10, "seed": 0}, n_epochs=3, batch_size=400
     )
-    assert (
-        [row["epoch"] for row in rows] == [0, 1, 2, 3]
-        and rows[-1]["nll"] < np.log(2.0)
-        and rows[-1]["error"] < 0.3
-    )
+    assert [row["epoch"] for row in rows] == [0, 1, 2, 3]
+    assert rows[-1]["nll"] < np.log(2.0)
+    assert rows[-1]["error"] < 0.3
     job = {
         "data": "diabetes",
         "split": 0,
@@ -188,7 +184,8 @@ def test_passes_over_digits_and_gains_of_local_prediction():
         "tight": False,
     }
     glob, local = beyond.fit(job, 30, 1e-3, 200)
-    assert local["used"] in (True, False) and (local["used"] or local["nll"] == glob["nll"])
+    assert local["used"] in (True, False)
+    assert local["used"] or local["nll"] == glob["nll"]
 
 
 def test_gains_beyond_the_paper_are_those_that_were_put_in():
@@ -226,10 +223,8 @@ def test_gains_beyond_the_paper_are_those_that_were_put_in():
         np.testing.assert_allclose(
             nats.xs(0.0, level="power")[column], pd.Series(expected), atol=1e-12
         )
-    assert (
-        nats.loc[("tight", 0.0), ["better", "sets"]].tolist() == [2, 2]
-        and nats.loc[("local", 0.0), "better"] == 0
-    )
+    assert nats.loc[("tight", 0.0), ["better", "sets"]].tolist() == [2, 2]
+    assert nats.loc[("local", 0.0), "better"] == 0
     np.testing.assert_allclose(
         beyond.gains_of(pd.DataFrame(rows), "regression", "error").xs("tight")["gain"], 20.0
     )

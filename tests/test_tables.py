@@ -121,13 +121,13 @@ def test_tables_in_every_form_become_the_same_arrays(here, monkeypatch, form, ca
     source = convert_table(
         path, columns=["yes", "b", "n"], piece_rows=4, cache_dir=cache_dir, **named
     )
-    assert (
-        source.n_data == 23 and source.feature_names == ("yes", "b", "n") and source.classes is None
-    )
+    assert source.n_data == 23
+    assert source.feature_names == ("yes", "b", "n")
+    assert source.classes is None
     assert [len(piece.X) for piece in source.pieces()] == [4, 4, 4, 4, 4, 3]
     X = FRAME[["yes", "b", "n"]].to_numpy(float)
     expected = ArraySource(X, *(FRAME[name].to_numpy(float) for name in ("y", "w", "v", "p")))
-    for one, other in zip(joined(source.pieces()), joined(expected.pieces())):
+    for one, other in zip(joined(source.pieces()), joined(expected.pieces()), strict=True):
         np.testing.assert_array_equal(one, other)
     assert source.fingerprint() == expected.fingerprint()
     assert all(
@@ -150,7 +150,8 @@ def test_blank_lines_spaces_quotes_and_a_mark_of_the_editor_do_no_harm(here):
         '\ufeff\n a , "b\nc" ,y\n\n 1, "2" ,3\n   \n\t\n4,5,6\n\n'.encode()
     )
     table = read_table("t.csv", target="y")
-    assert table.feature_names == ("a", "b c") and table.X.tolist() == [[1.0, 2.0], [4.0, 5.0]]
+    assert table.feature_names == ("a", "b c")
+    assert table.X.tolist() == [[1.0, 2.0], [4.0, 5.0]]
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "-"])
@@ -161,7 +162,8 @@ def test_gzipped_files_and_pipes_are_known_by_what_is_in_them(here, monkeypatch,
     (here / name).write_bytes(raw)
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw)))
     table = read_table(name, target="a")
-    assert table.X.tolist() == [[2.0], [4.0]] and table.y.tolist() == [1.0, 3.0]
+    assert table.X.tolist() == [[2.0], [4.0]]
+    assert table.y.tolist() == [1.0, 3.0]
     (here / name).write_bytes(raw[:-1] + b"\xff")
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw[:-1] + b"\xff")))
     called = "standard input" if name == "-" else name
@@ -173,12 +175,11 @@ def test_gzipped_files_and_pipes_are_known_by_what_is_in_them(here, monkeypatch,
 def test_columns_that_turn_out_otherwise_late(here, late):
     rows = [*(f"{n},1,{n % 2}" for n in range(160_000)), late]  # several blocks of pyarrow
     (here / "late.csv").write_text("a,b,y\n" + "\n".join(rows) + "\n")
-    X, y = convert_table("late.csv", target="y").columns["X"], read_table("late.csv", "y").y
-    assert (
-        X.shape == (160_001, 2)
-        and np.array_equal(X[:-1, 0], np.arange(160_000))
-        and y[-1] == X[-1, 1] - 1.0 == 1.5
-    )
+    X = convert_table("late.csv", target="y").columns["X"]
+    y = read_table("late.csv", "y").y
+    assert X.shape == (160_001, 2)
+    assert np.array_equal(X[:-1, 0], np.arange(160_000))
+    assert y[-1] == X[-1, 1] - 1.0 == 1.5
 
 
 @pytest.mark.parametrize("index", [[], ["i"], ["i", "j"]])
@@ -188,7 +189,8 @@ def test_an_index_of_a_parquet_file_is_an_input_only_if_it_has_a_name(here, inde
     ]
     indexed = frame.set_index(index) if index else frame.set_axis([5, 7])
     table = read_table(written(indexed, here / "t.parquet"))
-    assert table.feature_names == tuple(frame) and table.X.tolist() == frame.to_numpy().tolist()
+    assert table.feature_names == tuple(frame)
+    assert table.X.tolist() == frame.to_numpy().tolist()
 
 
 def test_parquet_texts_of_several_lines_become_one_and_may_be_numbers(here):
@@ -202,16 +204,19 @@ def test_parquet_texts_of_several_lines_become_one_and_may_be_numbers(here):
         [1.5, 1.0],
         [2.0, 2.0],
         [1.5, 3.0],
-    ] and source.classes.tolist() == ["u v", "w"]
+    ]
+    assert source.classes.tolist() == ["u v", "w"]
 
 
 def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(here, monkeypatch):
     monkeypatch.setattr(tables, "BATCH_ROWS", 4_000)
     values = np.random.default_rng(0).normal(size=(100_000, 3))  # 2.4 MB
     written(pd.DataFrame(values, columns=list("abc")), here / "t.parquet", row_group_size=4_000)
-    layout, before = table_layout(table_files(here), {}), pyarrow.total_allocated_bytes()
+    layout = table_layout(table_files(here), {})
+    before = pyarrow.total_allocated_bytes()
     held = [pyarrow.total_allocated_bytes() - before for _ in layout.batches()]
-    assert len(held) == 25 and max(held) < 1_200_000
+    assert len(held) == 25
+    assert max(held) < 1_200_000
 
 
 def test_without_pyarrow_parquet_says_what_to_install(here, monkeypatch):
@@ -247,15 +252,14 @@ def test_labels_are_numbers_if_all_are_numbers(here, monkeypatch, cells, form):
     frame = frame.astype({"y": "category"}) if "category" in form else frame
     path = written(frame, here / f"t.{form}")
     table = read_table(path, target="y", labels=True)
-    assert (
-        table.y.dtype.type is kind
-        and table.y.tolist() == values
-        and table.X[:, 0].tolist() == frame["a"].tolist()
-    )
+    assert table.y.dtype.type is kind
+    assert table.y.tolist() == values
+    assert table.X[:, 0].tolist() == frame["a"].tolist()
     classes, codes = np.unique(values, return_inverse=True)
     for labels in (True, [*classes, classes[0]]):
         source = convert_table(path, target="y", labels=labels, cache_dir=here)
-        assert source.classes.dtype.type is kind and np.array_equal(source.classes, classes)
+        assert source.classes.dtype.type is kind
+        assert np.array_equal(source.classes, classes)
         assert np.array_equal(
             source.columns["y"], 2.0 * codes - 1.0 if len(classes) == 2 else codes
         )
@@ -412,11 +416,9 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
         with pytest.raises(ValueError, match=message) as caught:
             use(path, **options)
         told = str(caught.value)
-        assert (
-            "\n" not in told
-            and len(told) < 400
-            and (path in told or "`" in told or "label" in told)
-        )
+        assert "\n" not in told
+        assert len(told) < 400
+        assert path in told or "`" in told or "label" in told
     assert not list((here / "cache").iterdir())
 
 
@@ -457,7 +459,9 @@ def test_a_file_that_is_not_one(here, use, path, message):
 
 @pytest.mark.parametrize("labels", [False, True])
 def test_each_file_is_read_once(here, monkeypatch, labels):
-    opened, read_csv, open_parquet = [], pd.read_csv, pyarrow.parquet.ParquetFile.iter_batches
+    opened = []
+    read_csv = pd.read_csv
+    open_parquet = pyarrow.parquet.ParquetFile.iter_batches
     monkeypatch.setattr(
         pd, "read_csv", lambda *given, **how: opened.append("csv") or read_csv(*given, **how)
     )
@@ -485,10 +489,8 @@ def test_large_tables_are_on_disk_small_ones_in_memory_and_files_go_with_their_s
     for most, kind, files in ((size, np.ndarray, []), (size - 1, np.memmap, ["X.bin", "y.bin"])):
         monkeypatch.setattr(tables, "IN_MEMORY_BYTES", most)
         source = convert_table("t.parquet", target="y")
-        assert (
-            type(source.columns["X"]) is kind
-            and sorted(path.name for path in (here / "cache").rglob("*.bin")) == files
-        )
+        assert type(source.columns["X"]) is kind
+        assert sorted(path.name for path in (here / "cache").rglob("*.bin")) == files
     del source
     gc.collect()
     assert not list((here / "cache").iterdir())

@@ -23,7 +23,9 @@ def test_few_rows_are_not_split_over_all_threads(rows, n_chunks):
 
 
 def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
-    entered, ended, raised = Event(), Event(), Event()
+    entered = Event()
+    ended = Event()
+    raised = Event()
 
     def work(slices):
         if slices[0].start == 0:
@@ -45,7 +47,9 @@ def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
     thread = Thread(target=run, daemon=True)
     thread.start()
     thread.join(30.0)
-    assert raised.is_set() and ended.is_set() and HOLD.depth == 0
+    assert raised.is_set()
+    assert ended.is_set()
+    assert HOLD.depth == 0
 
 
 def blas_threads():
@@ -55,7 +59,9 @@ def blas_threads():
 
 
 def test_the_first_thread_sets_the_limit_and_the_last_lifts_it_whoever_they_are():
-    entered, leave, before = Event(), Event(), blas_threads()
+    entered = Event()
+    leave = Event()
+    before = blas_threads()
     with threadpool_limits(2, user_api="blas"):
 
         def first():
@@ -67,7 +73,8 @@ def test_the_first_thread_sets_the_limit_and_the_last_lifts_it_whoever_they_are(
             entered.clear(), leave.clear()
             thread = Thread(target=first)
             thread.start()
-            assert entered.wait(30.0) and blas_threads() == {1}
+            assert entered.wait(30.0)
+            assert blas_threads() == {1}
             with one_blas_thread():
                 leave.set()
                 thread.join()

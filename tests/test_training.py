@@ -136,7 +136,8 @@ WAVES = lambda Z: Wavelet(Z, np.ptp(Z, axis=0) / 9, 3 / np.ptp(Z, axis=0))
 )
 def test_training_takes_the_same_path_in_all_units(features):
     """Also with one inducing point, with points in a row, and with trained frequencies."""
-    X, paths = np.random.default_rng(0).normal(size=(30, 2)), []
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    paths = []
     for unit in (1.0, 2.0**-70, 2.0**70):
         first = Model(SquaredExponential(1.0, [unit, unit]), features(unit * X[:5]), Gaussian(0.1))
         with warnings.catch_warnings():
@@ -149,19 +150,16 @@ def test_training_takes_the_same_path_in_all_units(features):
 
 def test_where_the_latent_function_starts():
     y = (rng := np.random.default_rng(0)).normal(size=400)
-    assert (
-        Gaussian().latent_variance(y) == np.var(y)
-        and 0.7 < StudentT().latent_variance(np.append(y, [1e6, -1e6])) < 1.3
-    )
+    assert Gaussian().latent_variance(y) == np.var(y)
+    assert 0.7 < StudentT().latent_variance(np.append(y, [1e6, -1e6])) < 1.3
     # its middle half has no width
     assert StudentT().latent_variance(flat := np.append(np.zeros(20), [1.0, 2.0])) == np.var(flat)
     counts = rng.poisson(50.0, size=400).astype(float)
     assert error(Poisson().latent_variance(counts), np.log(50) ** 2) < 0.02
     assert Probit().latent_variance(np.sign(y)) == Softmax(3).latent_variance(np.arange(3.0)) == 1.0
     assert Gaussian(1e9).within_range(y).noise_variance == np.var(y)
-    assert Gaussian(1e-9).within_range(y).noise_variance == 1e-3 * np.var(y) and Gaussian(
-        0.1
-    ).within_range(y) == Gaussian(0.1)
+    assert Gaussian(1e-9).within_range(y).noise_variance == 1e-3 * np.var(y)
+    assert Gaussian(0.1).within_range(y) == Gaussian(0.1)
     assert 0.7 < StudentT(3.0, 1e9).within_range(y).scale < 1.3
     assert NegativeBinomial(7.0).within_range(counts) == NegativeBinomial(7.0)
 
@@ -183,30 +181,28 @@ def test_it_stops_when_it_hardly_rises_any_more():
             if k >= back
         ]
     )
+    assert result.converged
     assert (
-        result.converged
-        and result.message
+        result.message
         == f"the last {windows[-1]} iterations gained less than 0.0005 nats per data point"
     )
-    assert windows[-1] > 20 and gains[-1] < 5e-4 * len(y) and np.all(gains[:-1] >= 5e-4 * len(y))
+    assert windows[-1] > 20
+    assert gains[-1] < 5e-4 * len(y)
+    assert np.all(gains[:-1] >= 5e-4 * len(y))
 
 
 def test_restarts_start_elsewhere_and_the_best_is_kept():
     # takes everything for noise
-    fixed, poor = (
-        {"features.Z"},
-        Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0)),
-    )
+    fixed = {"features.Z"}
+    poor = Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))
     ends = [
         train(poor, DATA, 0.5, training=LBFGS(max_iter=30, n_restarts=n), fixed=fixed).log_evidence
         for n in (0, 1, 6)
     ]
     assert ends[0] <= ends[1] <= ends[2]
     model = disturbed(poor, np.random.default_rng(0), {"log_noise_variance"})
-    assert (
-        model.kernel.variance != poor.kernel.variance
-        and error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
-    )
+    assert model.kernel.variance != poor.kernel.variance
+    assert error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
     np.testing.assert_array_equal(model.features.Z, poor.features.Z)
     both = poor, disturbed(poor, np.random.default_rng(0), fixed)
     assert ends[1] == max(
@@ -261,10 +257,8 @@ def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, 
     data = DATA if rows == "memory" else ArraySource(DATA.X, DATA.y, piece_rows=25)
     # a second for every look at the clock
     monkeypatch.setattr(training, "perf_counter", count(1.0).__next__)
-    saved, four = (
-        LBFGS(checkpoint=tmp_path / "c.npz"),
-        train(start(), data, 0.5, training=LBFGS(max_iter=4)),
-    )
+    saved = LBFGS(checkpoint=tmp_path / "c.npz")
+    four = train(start(), data, 0.5, training=LBFGS(max_iter=4))
     assert (four.converged, four.limit, four.message) == (
         False,
         "max_iter",
@@ -274,12 +268,11 @@ def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, 
     assert (late.converged, late.limit, late.n_iter) == (False, "max_time", 4)
     assert late.message == "the limit of 4 s was reached after 4 iterations"
     assert late.log_evidence == four.log_evidence == max(late.history)
-    resumed, whole = train(start(), data, 0.5, training=saved), train(start(), data, 0.5)
-    assert (
-        resumed.converged
-        and resumed.log_evidence == whole.log_evidence
-        and resumed.counts == whole.counts
-    )
+    resumed = train(start(), data, 0.5, training=saved)
+    whole = train(start(), data, 0.5)
+    assert resumed.converged
+    assert resumed.log_evidence == whole.log_evidence
+    assert resumed.counts == whole.counts
     with pytest.raises(ValueError, match="other data or arguments"):
         train(start(), ArraySource(DATA.X, -DATA.y, piece_rows=25), 0.5, training=saved)
 
@@ -300,7 +293,9 @@ STOPPED = {  # what calls `evidence_and_gradient` or `visit`, and when it is sto
 
 @pytest.mark.parametrize("case", STOPPED)
 def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
-    (options, moments), calls, stops = STOPPED[case], [], set()
+    (options, moments) = STOPPED[case]
+    calls = []
+    stops = set()
     given = (ArraySource(DATA.X, DATA.y, piece_rows=25),) if case == "pieces" else (DATA.X, DATA.y)
 
     def stopping(through, *arguments, **named):
@@ -316,26 +311,23 @@ def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
         monkeypatch.setattr(training, name, partial(stopping, getattr(training, name)))
     # the last inference
     monkeypatch.setattr(base, "model_evidence", partial(stopping, models.model_evidence))
-    whole, last = fitted(), len(calls)
+    whole = fitted()
+    last = len(calls)
     for moment in (*moments, last):
         with pytest.warns(
             ConvergenceWarning, match="it was interrupted.*the model is the best so far"
         ):
             model = fitted(moment)
-        assert (
-            model.diagnostics_["interrupted"]
-            and not model.converged_
-            and "training was interrupted" in model.summary()
-        )
+        assert model.diagnostics_["interrupted"]
+        assert not model.converged_
+        assert "training was interrupted" in model.summary()
         assert (
             case == "batches"
             or model.log_marginal_likelihood_value_
             > max(model.diagnostics_["log_evidence_trace"]) - 1e-6
         )
-    assert (
-        np.array_equal(model.predict(DATA.X), whole.predict(DATA.X))
-        and not whole.diagnostics_["interrupted"]
-    )
+    assert np.array_equal(model.predict(DATA.X), whole.predict(DATA.X))
+    assert not whole.diagnostics_["interrupted"]
     for passed_on in ((1,), (last, last + 1)):  # there is nothing to keep, or it comes again
         with pytest.raises(KeyboardInterrupt):
             fitted(*passed_on)
@@ -365,9 +357,11 @@ def test_a_step_that_fails_is_turned_back_from(failure):
 
     # later steps leave the range of the parameters, which is a rejection as well
     result = maximise(Objective(start(), evidence), LBFGS(max_iter=5), DATA.n_data)
-    assert failed and result.counts["n_rejected"] == len(failed)
+    assert failed
+    assert result.counts["n_rejected"] == len(failed)
     assert result.log_evidence > model_evidence(start(), DATA, 0.5, 1e-8).log_evidence + 1
-    assert result.model.likelihood.noise_variance >= 0.3 and result.fit.converged
+    assert result.model.likelihood.noise_variance >= 0.3
+    assert result.fit.converged
     # SciPy may return the value of the last trial with the point before it: value and model must
     # belong together
     assert result.log_evidence == model_evidence(result.model, DATA, 0.5, 1e-8).log_evidence
@@ -376,7 +370,8 @@ def test_a_step_that_fails_is_turned_back_from(failure):
 
 def test_a_run_that_scipy_ends_early_goes_on_without_its_history(monkeypatch):
     """It calls a step that ends where it began convergence."""
-    real, ends = training.minimize, []
+    real = training.minimize
+    ends = []
 
     def early(*arguments, options, **given):
         ends.append(
@@ -390,10 +385,8 @@ def test_a_run_that_scipy_ends_early_goes_on_without_its_history(monkeypatch):
         return ends[-1]
 
     monkeypatch.setattr(training, "minimize", early)
-    assert (
-        maximise(Objective(start(), evidence_of), LBFGS(), DATA.n_data).log_evidence > 35.7
-        and len(ends) == 3
-    )
+    assert maximise(Objective(start(), evidence_of), LBFGS(), DATA.n_data).log_evidence > 35.7
+    assert len(ends) == 3
 
 
 @pytest.mark.parametrize(
@@ -414,11 +407,9 @@ def test_one_failure_ends_training_at_the_start_or_if_it_is_a_mistake(error_, at
         return
     result = maximise(Objective(start(), evidence), LBFGS(tol=1e-7), DATA.n_data)
     best = train(start(), DATA, 0.5, training=LBFGS(tol=1e-7))
-    assert (
-        result.counts["n_rejected"] == 1
-        and result.n_iter > 5
-        and error(result.log_evidence, best.log_evidence) < 0.02
-    )
+    assert result.counts["n_rejected"] == 1
+    assert result.n_iter > 5
+    assert error(result.log_evidence, best.log_evidence) < 0.02
 
 
 def test_a_start_whose_sites_have_not_converged_has_to_do():
@@ -448,13 +439,10 @@ def test_training_with_sites_that_are_searched_for(power):
     result = train(poor, data, power, training=LBFGS(max_iter=30))
     assert result.log_evidence > model_evidence(poor, data, power, 1e-8).log_evidence + 10
     fresh = model_evidence(result.model, data, power, 1e-8)
-    assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2 and np.all(
-        np.diff(result.history) >= 0
-    )
-    assert (
-        0 < result.counts["n_sweeps"] < 5 * result.counts["n_evaluations"]
-        and result.fit.shards is None
-    )
+    assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2
+    assert np.all(np.diff(result.history) >= 0)
+    assert 0 < result.counts["n_sweeps"] < 5 * result.counts["n_evaluations"]
+    assert result.fit.shards is None
     assert (
         model_evidence(result.model, data, power, 1e-8, start=result.fit.start).n_sweeps
         < fresh.n_sweeps
@@ -464,7 +452,8 @@ def test_training_with_sites_that_are_searched_for(power):
 def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
     """And from nothing where that leads nowhere, or breaks."""
     data, model = counts_of_a_wave()
-    starts, search = [], models.fixed_point
+    starts = []
+    search = models.fixed_point
 
     def watched(shards, Kuu, sites, tol, **options):
         starts.append(sites)
@@ -474,19 +463,22 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
         return replace(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
 
     monkeypatch.setattr(models, "fixed_point", watched)
-    evidence, fits = WarmEvidence(data, power=0.5, jitter=1e-8), []
+    evidence = WarmEvidence(data, power=0.5, jitter=1e-8)
+    fits = []
     for variance in (1.0, 1.1, 1.2, 1.3):
         fits.append(evidence(replace(model, kernel=SquaredExponential(variance, [1.0])))[0])
     expected = [None, fits[0].start, fits[1].start, None, fits[2].start, None]
     for got, sites in zip(starts, expected, strict=True):
         np.testing.assert_array_equal(got, sites)
-    assert fits[3].converged and 1000 < fits[3].n_sweeps < 1100
+    assert fits[3].converged
+    assert 1000 < fits[3].n_sweeps < 1100
 
 
 @pytest.mark.parametrize("pieces", [False, True])
 def test_a_line_search_that_makes_the_function_absurdly_wide_is_turned_back(pieces):
     """Its quadrature would take minutes, for several classes."""
-    X, labels = np.random.default_rng(42).uniform(size=(15, 30)), np.arange(15) % 3.0
+    X = np.random.default_rng(42).uniform(size=(15, 30))
+    labels = np.arange(15) % 3.0
     data = ArraySource(X, labels, piece_rows=2) if pieces else Rows(X, labels)
     wide = Model(SquaredExponential(1e8, np.ones(30)), InducingPoints(X[:4]), Softmax(3))
     evidence = WarmEvidence(data, power=0.5, jitter=1e-8)

@@ -48,7 +48,9 @@ class Problem:
 
     def __init__(self, vectors, name):
         self.raw = next(problem for problem in vectors["regression"] if problem["id"] == name)
-        self.cases, kernel, noise = self.raw["cases"], self.raw["kernel"], self.raw["noise_var"]
+        self.cases = self.raw["cases"]
+        kernel = self.raw["kernel"]
+        noise = self.raw["noise_var"]
         self.X, self.y, Z, self.X_test = (
             np.array(self.raw[key]) for key in ("X", "y", "Z", "Xtest")
         )
@@ -79,7 +81,7 @@ class Problem:
             *model_predict(self.model, fit.posteriors, self.X_test),
         )
         assert fit.jitter == 0.0
-        return dict(zip(RESULTS, values)), gradient
+        return dict(zip(RESULTS, values, strict=True)), gradient
 
     def estimator_results(self, power):
         """The same from the estimator."""
@@ -98,7 +100,7 @@ class Problem:
             *model.predict_f(self.X_test),
         )
         assert model.diagnostics_["jitter"] == 0.0
-        return dict(zip(RESULTS, values)), model.log_marginal_likelihood_gradient()
+        return dict(zip(RESULTS, values, strict=True)), model.log_marginal_likelihood_gradient()
 
 
 def check(got, gradient, case, limit=1e-8, gradient_limit=1e-7):
@@ -125,9 +127,8 @@ def test_no_case_is_left_out(vectors):
         problem["id"]: (problem["features"] is not None, problem["blocks"] is not None)
         for problem in vectors["regression"]
     }
-    assert found == {name: (name in INTERDOMAIN, name in BLOCKS) for name in found} and set(
-        found
-    ) == {*PROBLEMS, *INTERDOMAIN, *BLOCKS}
+    assert found == {name: (name in INTERDOMAIN, name in BLOCKS) for name in found}
+    assert set(found) == {*PROBLEMS, *INTERDOMAIN, *BLOCKS}
 
 
 @pytest.mark.parametrize("name", INTERDOMAIN)
@@ -162,14 +163,15 @@ def test_blocks_and_private_powers(vectors, name):
     assert problem.cases
     for case in problem.cases:
         check(*problem.results(case["alpha"]), case, 1e-10, 1e-10)
-        model, power = (
-            replace(problem.model, likelihood=SearchedGaussian(problem.raw["noise_var"])),
-            Partition(problem.labels).powers(case["alpha"]),
-        )
+        model = replace(problem.model, likelihood=SearchedGaussian(problem.raw["noise_var"]))
+        power = Partition(problem.labels).powers(case["alpha"])
         fit = model_evidence(model, Rows(problem.X, problem.y, blocks=problem.labels), power)
         q_mean, q_cov = q_moments(fit.posteriors[0])
-        assert fit.searched and fit.converged and error(fit.log_evidence, case["logZ"]) < 1e-10
-        assert error(q_mean, case["q_mean"]) < 1e-9 and error(q_cov, case["q_cov"]) < 1e-9
+        assert fit.searched
+        assert fit.converged
+        assert error(fit.log_evidence, case["logZ"]) < 1e-10
+        assert error(q_mean, case["q_mean"]) < 1e-9
+        assert error(q_cov, case["q_cov"]) < 1e-9
 
 
 def test_passes_of_the_procedure(vectors):
@@ -184,7 +186,9 @@ def test_passes_of_the_procedure(vectors):
         )
 
     for case in vectors["regression_iterations"]["cases"]:
-        precision, shift, done = np.zeros(len(problem.y)), np.zeros(len(problem.y)), 0
+        precision = np.zeros(len(problem.y))
+        shift = np.zeros(len(problem.y))
+        done = 0
         for state in case["after_passes"]:
             for _ in range(state["passes"] - done):
                 precision, shift = sequential_sweep(
@@ -192,4 +196,5 @@ def test_passes_of_the_procedure(vectors):
                 )
             done = state["passes"]
             q_mean, q_cov = q_moments(posterior_from_sums(factor, V * precision @ V.T, V @ shift))
-            assert error(q_mean, state["q_mean"]) < 1e-8 and error(q_cov, state["q_cov"]) < 1e-8
+            assert error(q_mean, state["q_mean"]) < 1e-8
+            assert error(q_cov, state["q_cov"]) < 1e-8

@@ -27,7 +27,8 @@ FIXED = {
 
 
 def test_bounds_hold_with_weights_and_known_variances():
-    known, counts = np.linspace(0.01, 0.3, 30), np.maximum(copies, 1)
+    known = np.linspace(0.01, 0.3, 30)
+    counts = np.maximum(copies, 1)
     model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.05))
     low, high = model_bounds(model, Rows(X, y, counts, known))
     again = np.repeat(np.arange(30), counts)
@@ -38,10 +39,8 @@ def test_bounds_hold_with_weights_and_known_variances():
 class TestEstimators:
     def test_the_latent_function_left_out(self):
         """Its density is the leave-one-out score, for one output and for two, with a mean."""
-        given, counts = (
-            FIXED | {"noise_variance": 0.1, "standardize": True, "mean": "constant"},
-            np.maximum(copies, 1),
-        )
+        given = FIXED | {"noise_variance": 0.1, "standardize": True, "mean": "constant"}
+        counts = np.maximum(copies, 1)
         model = SparsePEPRegressor(**given).fit(X, y, counts)
         mean, var = model.leave_one_out_f()
         var = var + model.noise_std_**2
@@ -51,8 +50,10 @@ class TestEstimators:
         )
         both = SparsePEPRegressor(**given).fit(X, np.column_stack([y, -2.0 * y]), counts)
         means, variances = both.leave_one_out_f()
-        assert error(means[:, 0], mean) < 1e-10 and error(means[:, 1], -2.0 * mean) < 1e-10
-        assert variances.shape == (30, 2) and error(variances[:, 1], 4.0 * variances[:, 0]) < 1e-10
+        assert error(means[:, 0], mean) < 1e-10
+        assert error(means[:, 1], -2.0 * mean) < 1e-10
+        assert variances.shape == (30, 2)
+        assert error(variances[:, 1], 4.0 * variances[:, 0]) < 1e-10
 
     def test_poor_measurements_that_say_so_do_little_harm(self):
         poor = np.arange(30) % 2 == 0
@@ -94,22 +95,24 @@ class TestEstimators:
         apart = [SparsePEPRegressor(**options).fit(X, column) for column in Y.T]
         mean, std = joint.predict(X, return_std=True)
         _, cov = joint.predict(X[:4], return_cov=True)
-        assert (
-            joint.q_mean_.shape == (7, 2)
-            and joint.site_shift_.shape == (30, 2)
-            and cov.shape == (4, 4, 2)
-        )
+        assert joint.q_mean_.shape == (7, 2)
+        assert joint.site_shift_.shape == (30, 2)
+        assert cov.shape == (4, 4, 2)
         assert joint.sample_y(X[:4], 5).shape == joint.sample_f(X[:4], 5).shape == (4, 2, 5)
         for k, one in enumerate(apart):
             expected = one.predict(X, return_std=True)
-            assert error(mean[:, k], expected[0]) < 1e-10 and error(std[:, k], expected[1]) < 1e-10
+            assert error(mean[:, k], expected[0]) < 1e-10
+            assert error(std[:, k], expected[1]) < 1e-10
             assert error(cov[..., k], one.predict(X[:4], return_cov=True)[1]) < 1e-10
             assert error(joint.predict_f(X)[1][:, k], one.predict_f(X)[1]) < 1e-10
             assert abs(joint.noise_std_[k] - one.noise_std_) < 1e-12
         for total, parts in (
             (
                 joint.predict_log_density(X, Y),
-                [one.predict_log_density(X, column) for one, column in zip(apart, Y.T)],
+                [
+                    one.predict_log_density(X, column)
+                    for one, column in zip(apart, Y.T, strict=True)
+                ],
             ),
             (joint.leave_one_out(), [one.leave_one_out() for one in apart]),
             (
@@ -163,7 +166,8 @@ class TestDistinctRows:
         assert all(np.array_equal(once[name], turned[name]) for name in once)
 
     def test_what_differs_in_anything_is_different(self):
-        twice, same = np.vstack([X, X]), np.append(y, y)
+        twice = np.vstack([X, X])
+        same = np.append(y, y)
         assert len(distinct_rows(Rows(twice, same))[0].X) == 30
         for piece in (
             Rows(twice, np.append(y, y + 1e-12)),

@@ -36,10 +36,8 @@ class Boost(Objective):
         given = {"gp_approx": APPROXIMATIONS[variant], "likelihood": likelihood} | KERNELS[
             start.kernel
         ]
-        self.model, self.y = (
-            gpboost.GPModel(gp_coords=X, num_ind_points=len(start.Z), seed=0, **given),
-            y,
-        )
+        self.model = gpboost.GPModel(gp_coords=X, num_ind_points=len(start.Z), seed=0, **given)
+        self.y = y
 
     def __call__(self, argument: None) -> tuple[float, None]:
         return float(self.model.get_current_neg_log_likelihood()), None

@@ -24,13 +24,14 @@ class Flow(Objective):
     """A model whose loss is compiled once."""
 
     def __init__(self, model: gpflow.models.GPModel, loss):
-        self.model, variables = model, model.trainable_variables
+        self.model = model
+        variables = model.trainable_variables
         sizes = [int(tf.size(variable)) for variable in variables]
         self.start = np.concatenate([variable.numpy().ravel() for variable in variables])
 
         @tf.function
         def evaluation(vector: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            for variable, part in zip(variables, tf.split(vector, sizes)):
+            for variable, part in zip(variables, tf.split(vector, sizes), strict=True):
                 variable.assign(tf.reshape(part, variable.shape))
             with tf.GradientTape() as tape:
                 value = loss()

@@ -31,7 +31,9 @@ class Jax(Objective):
     def __init__(self, family: equinox.Module, bound, data: gpjax.Dataset):
         arrays, self.rest = equinox.partition(family, equinox.is_inexact_array)
         flat, self.restore = ravel_pytree(arrays)
-        self.start, self.data, self.vector = np.array(flat), data, np.array(flat)
+        self.start = np.array(flat)
+        self.data = data
+        self.vector = np.array(flat)
         self.evaluation = jax.jit(
             jax.value_and_grad(lambda vector, data: -bound(self.family(vector), data))
         )

@@ -24,7 +24,8 @@ class Sheffield(Objective):
     """A model, which computes energy and gradients whenever its parameters are set."""
 
     def __init__(self, model: GPy.core.SparseGP):
-        self.model, self.start = model, np.array(model.optimizer_array)
+        self.model = model
+        self.start = np.array(model.optimizer_array)
 
     def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
         value, slope = self.model._objective_grads(np.array(vector))  # what its own optimisers call
@@ -56,7 +57,8 @@ def classification(X: np.ndarray, y: np.ndarray, start: Start, power: float) -> 
     """Power 1; EP runs to its end at every evaluation."""
     if power != 1.0:
         raise NotImplementedError("GPy classifies at power 1 only")
-    labels, method = (y[:, None] > 0).astype(float), EPDTC(ep_mode="nested")
+    labels = (y[:, None] > 0).astype(float)
+    method = EPDTC(ep_mode="nested")
     model = GPy.models.SparseGPClassification(
         X, labels, kernel=kernel_of(start), Z=start.Z.copy(), inference_method=method
     )

@@ -65,7 +65,8 @@ class Variational(gpytorch.models.ApproximateGP):
         super().__init__(
             gpytorch.variational.VariationalStrategy(self, Z, q, learn_inducing_locations=True)
         )
-        self.mean_module, self.covar_module = gpytorch.means.ZeroMean(), kernel_of(start)
+        self.mean_module = gpytorch.means.ZeroMean()
+        self.covar_module = kernel_of(start)
 
     def forward(self, X: torch.Tensor) -> MultivariateNormal:
         return MultivariateNormal(self.mean_module(X), self.covar_module(X))
@@ -77,7 +78,10 @@ class Torch(Objective):
     def __init__(
         self, model: torch.nn.Module, bound: torch.nn.Module, X: torch.Tensor, y: torch.Tensor
     ):
-        self.model, self.bound, self.X, self.y = model, bound, X, y
+        self.model = model
+        self.bound = bound
+        self.X = X
+        self.y = y
         model.train()
         model.likelihood.train()
         model(X)  # sets q to the prior
@@ -115,10 +119,8 @@ def regression(X: np.ndarray, y: np.ndarray, start: Start, power: float) -> Obje
     """Power 0."""
     if power != 0.0:
         raise NotImplementedError("GPyTorch has power 0 only")
-    data, likelihood = (
-        (torch.from_numpy(X), torch.from_numpy(y)),
-        gpytorch.likelihoods.GaussianLikelihood(),
-    )
+    data = (torch.from_numpy(X), torch.from_numpy(y))
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
     likelihood.noise = start.noise_variance
     model = Sparse(*data, start, likelihood)
     return Torch(model, gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model), *data)
@@ -128,6 +130,7 @@ def classification(X: np.ndarray, y: np.ndarray, start: Start, power: float) -> 
     """Power 0."""
     if power != 0.0:
         raise NotImplementedError("GPyTorch classifies at power 0 only")
-    data, model = (torch.from_numpy(X), torch.from_numpy(y)), Variational(start)
+    data = (torch.from_numpy(X), torch.from_numpy(y))
+    model = Variational(start)
     model.likelihood = gpytorch.likelihoods.BernoulliLikelihood()
     return Torch(model, gpytorch.mlls.VariationalELBO(model.likelihood, model, len(y)), *data)

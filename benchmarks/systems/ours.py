@@ -34,7 +34,10 @@ class Ours(Objective):
     sign = -1.0
 
     def __init__(self, model: Model, X: np.ndarray, y: np.ndarray, power: float, variant: str):
-        self.model, self.data, self.power, self.local = model, Rows(X, y), power, variant == "local"
+        self.model = model
+        self.data = Rows(X, y)
+        self.power = power
+        self.local = variant == "local"
         self.start, self.evidence = model.theta, self.function()
 
     def session(self) -> object:

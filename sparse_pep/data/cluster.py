@@ -203,7 +203,8 @@ def tasks_of(
     X = X.rechunk({1: -1})
     parts = {name: _aligned(v, X, name) for name, v in {"X": X, **others}.items()}
     return [
-        delayed(rows_of_arrays)(dict(zip(parts, each)), labelled) for each in zip(*parts.values())
+        delayed(rows_of_arrays)(dict(zip(parts, each, strict=True)), labelled)
+        for each in zip(*parts.values(), strict=True)
     ]
 
 # %% ../../nbs/internals/data/cluster.ipynb #d486b597
@@ -278,7 +279,7 @@ def block_numbers(found: Sequence[set[Any]], spans: Sequence[str]) -> list[dict[
     """
     numbers = {v: k for k, v in enumerate(_in_order(set().union(*found), "blocks"))}
     home = {}
-    for labels, span in zip(found, spans):
+    for labels, span in zip(found, spans, strict=True):
         for label in sorted(labels):
             if home.setdefault(label, span) != span:
                 raise ValueError(
@@ -322,7 +323,9 @@ class OnWorkers:
     """
 
     def __init__(self, client: "Client", own: "list[Future]", length: int = 0) -> None:
-        self.client, self.own, self.length = client, own, length
+        self.client = client
+        self.own = own
+        self.length = length
 
     def __len__(self) -> int:
         return len(self.own)
@@ -458,7 +461,8 @@ class DaskSource(Source):
         self.feature_names = getattr(source, "feature_names", None)
         self.encoded_by = getattr(source, "encoded_by", None)
         return [
-            self._remembered(dict(zip(Rows._fields[:-1], piece[:-1]))) for piece in source.pieces()
+            self._remembered(dict(zip(Rows._fields[:-1], piece[:-1], strict=True)))
+            for piece in source.pieces()
         ]
 
     def _rows_of_collection(
@@ -515,21 +519,26 @@ class DaskSource(Source):
     ) -> None:
         """Make the rows into numbered and checked pieces, without empty ones."""
         shapes = self._gathered(self.client.map(_shape_and_labels, rows, labelled=labelled))
-        full = [(part, *found) for part, found in zip(rows, shapes) if found[0]]
+        full = [(part, *found) for part, found in zip(rows, shapes, strict=True) if found[0]]
         self.unless_empty(full)
-        parts, counts, widths, found = zip(*full)
+        parts, counts, widths, found = zip(*full, strict=True)
         ends = np.cumsum(counts)
-        self.n_dims, self.firsts, self.counted = widths[0], ends - counts, int(ends[-1])
+        self.n_dims = widths[0]
+        self.firsts = ends - counts
+        self.counted = int(ends[-1])
         codes: list[dict[str, dict[str, Any]]] = [{} for _ in full]
         if labels is not False:
             self.classes = classes_of(labels, [each["y"] for each in found])
-            known = dict(zip(self.classes.tolist(), class_numbers(self.classes)))
+            known = dict(zip(self.classes.tolist(), class_numbers(self.classes), strict=True))
             codes = [{"y": known} for _ in full]
         if "blocks" in labelled:
-            spans = [f"rows {first} to {end - 1}" for first, end in zip(self.firsts, ends)]
+            spans = [
+                f"rows {first} to {end - 1}" for first, end in zip(self.firsts, ends, strict=True)
+            ]
             blocks = block_numbers([each["blocks"] for each in found], spans)
-            codes = [each | {"blocks": known} for each, known in zip(codes, blocks)]
-        firsts, n_dims = self.firsts.tolist(), [self.n_dims] * len(parts)
+            codes = [each | {"blocks": known} for each, known in zip(codes, blocks, strict=True)]
+        firsts = self.firsts.tolist()
+        n_dims = [self.n_dims] * len(parts)
         self.futures: list[Future[Rows]] = self.client.map(
             piece_of, parts, firsts, n_dims, codes, pure=False
         )

@@ -41,7 +41,9 @@ class BadCell(ValueError):
         row: int | None = None,
     ) -> None:
         super().__init__(fault)
-        self.column, self.is_text, self.row = column, is_text, row
+        self.column = column
+        self.is_text = is_text
+        self.row = row
 
 # %% ../../nbs/internals/data/columns.ipynb #f9036265
 def one_line(cell: Any) -> str:
@@ -399,14 +401,17 @@ def readings(texts: Sequence[str]) -> dict[str, np.ndarray]:
 
 # %% ../../nbs/internals/data/columns.ipynb #83229ffe
 KINDS = ("number", "category", "date", "leave out", *FORMS)
-RARE, FEWEST, MOST_LEVELS = 0.01, 2, 30
+RARE = 0.01
+FEWEST = 2
+MOST_LEVELS = 30
 ENOUGH_ROWS = 10  # to say that a column identifies rows
 PERIODS = {"year": 365.2425, "week": 7.0, "day": 1.0}  # in days
 SPANS = {"year": 2 * 365.0, "week": 28.0, "day": 2.0}  # from which on the periodic parts are used
 NUMBERING = re.compile(
     r"(?i:(^|[\W_])(id|ids|index|idx|row|key|nr|no|number|uuid|guid|unnamed)($|[\W_\d]))|[a-z](ID|Id|Nr)$"
 )
-MISSING, OTHER = "(missing)", "(other)"
+MISSING = "(missing)"
+OTHER = "(other)"
 ASKED = "as asked"
 
 
@@ -447,7 +452,8 @@ class Column:
         kind.
         """
         if self.kind == "category":
-            labels, width = as_labels(cells), len(self.names)
+            labels = as_labels(cells)
+            width = len(self.names)
             places = {level: k for k, level in enumerate(self.levels)}
             other = len(self.levels) if self.pooled else width  # the row of zeros
             missing = width - 1 if self.gaps else other
@@ -470,18 +476,18 @@ class Column:
         not see. The keys are the name, what was found and what is done. If rare levels are pooled,
         there is a place for others, and a level is never new.
         """
-        category, empty, new = self.kind == "category", [], []
+        category = self.kind == "category"
+        empty = []
+        new = []
         if category or isinstance(cells, Labels):
             labels = as_labels(cells)
             absent = [text.casefold() in (UNNAMED if category else ABSENT) for text in labels.texts]
             known = [
                 gap or not category or text in self.levels
-                for text, gap in zip(labels.texts, absent)
+                for text, gap in zip(labels.texts, absent, strict=True)
             ]
-            empty, new = (
-                np.array([*absent, True])[labels.places],
-                ~np.array([*known, True])[labels.places],
-            )
+            empty = np.array([*absent, True])[labels.places]
+            new = ~np.array([*known, True])[labels.places]
         else:
             empty = cells != cells  # NaN or NaT
         other = "treated as a rare level" if self.pooled else "treated as none of its levels"
@@ -507,10 +513,8 @@ def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
         values = np.where(absent, np.nan, np.append(found, np.nan))
         rows = np.flatnonzero((~absent & ~np.isfinite(values))[cells.places])
         if len(rows):
-            text, what = (
-                cells.texts[cells.places[rows[0]]],
-                "finite number" if form == "number" else f"date {form}",
-            )
+            text = cells.texts[cells.places[rows[0]]]
+            what = "finite number" if form == "number" else f"date {form}"
             raise BadCell(
                 f"column {name!r} holds {text[:40]!r}; a {what} is expected",
                 name,
@@ -580,19 +584,21 @@ def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Colum
     """A column of numbers (form "number") or of dates, or one left out because all are the same or
     identify rows. ValueError if no value has this form.
     """
-    spread, is_number = seen.form(form), form == "number"
+    spread = seen.form(form)
+    is_number = form == "number"
     if spread.count == 0:
-        what, example = "number" if is_number else f"date {form}", next(iter(seen.texts), "")[:40]
+        what = "number" if is_number else f"date {form}"
+        example = next(iter(seen.texts), "")[:40]
         raise ValueError(f"column {name!r} holds no {what}, but for example {example!r}.")
-    gaps, span, fill = (
-        seen.rows > spread.count,
-        spread.high - spread.low,
-        spread.total / spread.count,
-    )
+    gaps = seen.rows > spread.count
+    span = spread.high - spread.low
+    fill = spread.total / spread.count
     if spread.low == spread.high and not gaps:
         same = f"{spread.low:g}" if is_number else spread.example or "the same"
         return Column(name, "left out", f"it is {same} in all rows")
-    periods, origin, mean = (), 0.0, f"{fill:.4g}"
+    periods = ()
+    origin = 0.0
+    mean = f"{fill:.4g}"
     if is_number:
         whole = seen.distinct and all(to_number(text).is_integer() for text in seen.texts)
         if (
@@ -609,7 +615,9 @@ def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Colum
             else "as it is"
         )
     elif form == "h:m":
-        periods, done, mean = ("day",), "fraction of the day, and parts of the day", ""
+        periods = ("day",)
+        done = "fraction of the day, and parts of the day"
+        mean = ""
     else:
         days = pd.DatetimeIndex(np.array(sorted(spread.days)).astype("datetime64[D]"))
         varied = {
@@ -618,7 +626,8 @@ def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Colum
             "day": len(spread.hours) > 1,
         }
         periods = tuple(period for period in PERIODS if varied[period] and span >= SPANS[period])
-        origin, mean = float(math.floor(spread.low)), str(START + int(fill))
+        origin = float(math.floor(spread.low))
+        mean = str(START + int(fill))
         done = f"days since {START + int(origin)}" + (
             f", and parts of the {' and '.join(periods)}" if periods else ""
         )
@@ -645,7 +654,8 @@ def category_of(name: str, seen: Seen, forced: bool = False) -> Column:
     least = max(FEWEST, RARE * seen.rows)
     often = [level for level, count in counts.items() if count >= least]
     levels = tuple(sorted(sorted(often, key=lambda level: -counts[level])[:MOST_LEVELS]))
-    rare, gaps = len(counts) - len(levels), seen.empty > 0
+    rare = len(counts) - len(levels)
+    gaps = seen.empty > 0
     if not levels and not gaps:
         return Column(
             name,
@@ -759,7 +769,7 @@ class Columns:
             {"levels": list(column.levels), "periods": list(column.periods)}
             for column in self.columns
         )
-        return [asdict(column) | parts for column, parts in zip(self.columns, lists)]
+        return [asdict(column) | parts for column, parts in zip(self.columns, lists, strict=True)]
 
     @classmethod
     def from_json(cls, saved: Any) -> "Columns":

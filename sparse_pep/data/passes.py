@@ -83,7 +83,8 @@ class Moments(NamedTuple):
         weight = self.weight + other.weight
         if weight == 0.0:
             return self
-        apart, share = other.mean - self.mean, other.weight / weight
+        apart = other.mean - self.mean
+        share = other.weight / weight
         square = self.square + other.square + self.weight * share * apart**2
         ends = np.minimum(self.least, other.least), np.maximum(self.most, other.most)
         return Moments(weight, self.mean + share * apart, square, *ends)
@@ -103,7 +104,8 @@ def moments_piece(piece: Rows) -> tuple[Moments, Moments]:
     """Weighted moments of the inputs (D columns) and of the targets (K columns, none if there
     are no targets).
     """
-    n, found = len(piece.X), []
+    n = len(piece.X)
+    found = []
     weight = np.broadcast_to(np.asarray(piece.weight, dtype=float), n)
     total = float(weight.sum())
     for values in (

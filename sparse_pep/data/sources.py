@@ -44,7 +44,7 @@ def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows
             f"`X` must have {n_dims} columns, as the first rows have; from row "
             f"{piece.first} on its shape is {piece.X.shape}."
         )
-    for name, value in zip(piece._fields[:-1], piece[:-1]):
+    for name, value in zip(piece._fields[:-1], piece[:-1], strict=True):
         if value is None:
             continue
         if np.ndim(value) and len(value) != n:
@@ -223,7 +223,8 @@ class Source:
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """n rows, or all if there are fewer, drawn from everywhere, in order. One pass."""
-        chosen, found = chosen_rows(self.n_data, n, rng), []
+        chosen = chosen_rows(self.n_data, n, rng)
+        found = []
         for piece in ahead(self.pieces()):
             here = chosen - piece.first
             here = here[(here >= 0) & (here < len(piece.X))]
@@ -235,7 +236,7 @@ class Source:
         """A short text that is the same for equal data, however they are cut and stored."""
         totals = [hashlib.sha256() for _ in Rows._fields[:-1]]
         for piece in ahead(self.pieces()):
-            for total, value in zip(totals, piece[:-1]):
+            for total, value in zip(totals, piece[:-1], strict=True):
                 if value is not None:
                     value = np.asarray(value, dtype=float)
                     value = value if value.ndim else np.full(len(piece.X), value)
@@ -267,7 +268,7 @@ def joined(pieces: Iterable[Rows]) -> Rows:
             return values[0]
         each = [
             value if np.ndim(value) else np.full(len(piece.X), value)
-            for value, piece in zip(values, pieces)
+            for value, piece in zip(values, pieces, strict=True)
         ]
         return np.concatenate(each)
 
@@ -355,7 +356,7 @@ class ArraySource(Source):
         parts = X, y, weight, known_variance, power, blocks
         self.columns: dict[str, np.ndarray | None] = {
             name: value if value is None else np.asanyarray(value)
-            for name, value in zip(Rows._fields[:-1], parts)
+            for name, value in zip(Rows._fields[:-1], parts, strict=True)
         }
         X = self.columns["X"]
         if X.ndim != 2 or 0 in X.shape:
@@ -372,7 +373,8 @@ class ArraySource(Source):
                     f"`{name}` must have a value for each of the {len(X)} rows of `X`; "
                     f"got shape {value.shape}."
                 )
-        self.n_dims, self.counted = X.shape[1], len(X)
+        self.n_dims = X.shape[1]
+        self.counted = len(X)
         in_memory = mapping_of(X) is None
         self.piece_rows: int = (
             len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
@@ -397,14 +399,15 @@ class ArraySource(Source):
     def pieces(self) -> Iterator[Rows]:
         """Yield all data in order, `piece_rows` at a time."""
         ends = self.ends()
-        for first, stop in zip([0, *ends], ends):
+        for first, stop in zip([0, *ends], ends, strict=True):
             yield self.read(first, slice(first, stop))
 
     def ends(self) -> list[int]:
         """The rows at which pieces end: after every `piece_rows` rows or, if there are blocks, at
         the end of the last block that is complete by then.
         """
-        N, blocks = self.n_data, self.columns["blocks"]
+        N = self.n_data
+        blocks = self.columns["blocks"]
         if blocks is None or N <= self.piece_rows:
             return [*range(self.piece_rows, N, self.piece_rows), N]
         block_ends = np.append(np.flatnonzero(np.diff(blocks)) + 1, N)

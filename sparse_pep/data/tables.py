@@ -65,7 +65,8 @@ class TableFile(NamedTuple):
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:
         """A context with the unzipped content as a file object. ValueError if it cannot be read."""
-        name, content = self.name, self.content
+        name = self.name
+        content = self.content
         try:
             with io.BytesIO(content) if isinstance(content, bytes) else open(content, "rb") as raw:
                 zipped = raw.read(2) == GZIP
@@ -267,7 +268,9 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
     """Yield the rows of a CSV file, each with the numbers of its first and last line, counted from
     1. Blank lines are skipped. ValueError if a quotation mark is never closed.
     """
-    line, separator, ended = 0, separator_of(file), []
+    line = 0
+    separator = separator_of(file)
+    ended = []
     with Text.of(file) as texts:
         lines = (
             each
@@ -280,7 +283,8 @@ def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
             for row in rows:
                 if ended:  # other rows end with their last line
                     raise csv.Error("the file ends before it is closed")
-                first, line = line + 1, rows.line_num
+                first = line + 1
+                line = rows.line_num
                 if len(row) > 1 or "".join(row).strip():
                     yield first, line, [cell.strip() for cell in row]
         except csv.Error as error:
@@ -306,7 +310,9 @@ def line_of(file: TableFile, row: int | None = None) -> int | None:
 # %% ../../nbs/internals/data/tables.ipynb #58a6de20
 def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
     """The rows of a CSV file as dataframes of `BATCH_ROWS` rows."""
-    separator, n_pieces, complete = separator_of(file), 0, False
+    separator = separator_of(file)
+    n_pieces = 0
+    complete = False
     _, n_lines, names = next(csv_rows(file))
     numeric = {name for name, kind in kinds.items() if kind in ("input", "number")}
     if line_of(file, 0) is None:
@@ -384,13 +390,12 @@ def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.Dat
     """The rows of a Parquet file as dataframes with the columns in `kinds`. ValueError if one
     holds lists, or if too much would be unpacked.
     """
-    own, most, arrow = (
-        names_in(file),
-        (1 << 27) + MOST_UNPACKED * Path(file.content).stat().st_size,
-        pyarrow_for("Parquet"),
-    )
+    own = names_in(file)
+    most = (1 << 27) + MOST_UNPACKED * Path(file.content).stat().st_size
+    arrow = pyarrow_for("Parquet")
     with opened_parquet(file) as opened:
-        about, types = opened.metadata, {one.name: one.type for one in opened.schema_arrow}
+        about = opened.metadata
+        types = {one.name: one.type for one in opened.schema_arrow}
     for name in kinds:
         if arrow.types.is_nested(types[own[name]]):
             raise ValueError(
@@ -477,7 +482,7 @@ def names_in(file: TableFile) -> dict[str, str]:
     elif twice:
         fault = f"'{file.name}' has more than one column named {twice[0]!r}. Rename or remove one."
     else:
-        return dict(zip(names, own))
+        return dict(zip(names, own, strict=True))
     raise ValueError(f"`path`: {fault}")
 
 # %% ../../nbs/internals/data/tables.ipynb #3a183e59
@@ -531,12 +536,14 @@ class Layout:
         the empty name, or only of those in `kinds`. ValueError if there are no rows; `BadCell` for
         the first row of a batch that has an invalid cell.
         """
-        wanted, n_rows = self.kinds if kinds is None else kinds, 0
+        wanted = self.kinds if kinds is None else kinds
+        n_rows = 0
         for file in self.files:
             n_read = 0
             try:
                 for frame in (parquet_frames if file.is_parquet else csv_frames)(file, wanted):
-                    batch, faults = {}, []
+                    batch = {}
+                    faults = []
                     for name, kind in wanted.items():
                         try:
                             batch[name] = cells_in(frame[name], name, kind, file.decimal)
@@ -641,7 +648,9 @@ def gathered(
     known, and durations that had not ended get a minus sign. ValueError if they are not positive.
     """
     names = ["X", *(part for part in layout.parts if part != "censored")]
-    known, n_rows, found = {}, 0, {name: [] for name in names}
+    known = {}
+    n_rows = 0
+    found = {name: [] for name in names}
     with ExitStack() as stack:
         files = {
             name: stack.enter_context(open(Path(folder) / f"{name}.bin", "wb"))
@@ -650,8 +659,10 @@ def gathered(
         }
         for batch in layout.batches():
             if "censored" in layout.parts:
-                target, marked = layout.parts["y"], layout.parts["censored"]
-                y, is_open = batch[target], batch[marked]
+                target = layout.parts["y"]
+                marked = layout.parts["censored"]
+                y = batch[target]
+                is_open = batch[marked]
                 for column, values, good, what in (
                     (
                         marked,
@@ -713,8 +724,10 @@ class TableArrays(ArraySource):
         sites_dir: str | Path | None,
     ) -> None:
         super().__init__(**arrays, piece_rows=piece_rows, sites_dir=sites_dir)
-        self.feature_names, self.encoded_by = layout.feature_names, layout.encoded_by
-        self.classes, self.folder = classes, folder
+        self.feature_names = layout.feature_names
+        self.encoded_by = layout.encoded_by
+        self.classes = classes
+        self.folder = folder
 
     def targets(self) -> np.ndarray:
         """The targets (N,) as they are in the table: numbers, or labels."""
@@ -740,7 +753,8 @@ def arrays_of(
     examined if the layout says what some are taken for, or if a cell is not a number.
     """
     if option is not None and layout.column_types:
-        layout, option = layout.encoded(option), None
+        layout = layout.encoded(option)
+        option = None
     folder = None
     try:
         if cache_dir is not None:
@@ -754,7 +768,8 @@ def arrays_of(
         arrays, texts = gathered(layout, folder and folder.name)
         classes = None
         if layout.labels:
-            (classes, codes), y = classes_of(texts, labels, layout.parts["y"]), arrays["y"]
+            (classes, codes) = classes_of(texts, labels, layout.parts["y"])
+            y = arrays["y"]
             for first in range(0, len(y), 1_000_000):
                 y[first : first + 1_000_000] = codes[y[first : first + 1_000_000].astype(int)]
     except BaseException as error:

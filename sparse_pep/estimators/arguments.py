@@ -238,7 +238,8 @@ LOCAL_NAMES = ("auto", "blocks")
 N_NEIGHBOURS = 20  # for `local="auto"`
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #3a3147a3
-NONE, ABOVE_ZERO = type(None), np.nextafter(0.0, 1.0)
+NONE = type(None)
+ABOVE_ZERO = np.nextafter(0.0, 1.0)
 POSITIVE = Rule("be a positive number", interval=(ABOVE_ZERO, np.inf))
 COUNT = Rule("be a positive whole number", interval=(1, np.inf), whole=True)
 FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.bool_))
@@ -357,9 +358,11 @@ def check_arguments(model: Any) -> None:
 # %% ../../nbs/internals/estimators/arguments.ipynb #889f960a
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Issue a warning that points to the line outside the package that called it."""
-    frame, level = sys._getframe(1), 2
+    frame = sys._getframe(1)
+    level = 2
     while frame is not None and frame.f_globals.get("__name__", "").startswith("sparse_pep."):
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level = level + 1
     warnings.warn(message, category, stacklevel=level)
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #b0b8b65f

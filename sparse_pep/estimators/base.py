@@ -264,7 +264,8 @@ class PowerEPEstimator(Arguments):
             limit = TimeLimit(getattr(self._trainer, "max_time", None))
             seed = seeded(self.random_state).randint(2**31)
             # the first is the same without blocks
-            rng, of_blocks = np.random.default_rng(seed), np.random.default_rng((seed, 1))
+            rng = np.random.default_rng(seed)
+            of_blocks = np.random.default_rng((seed, 1))
             X = [X] if isinstance(X, Observation) else X
             if not first and self._model.kernel.of_functionals and not isinstance(X, list):
                 if self._source_of(X) is not None:
@@ -272,9 +273,12 @@ class PowerEPEstimator(Arguments):
                         "`partial_fit` of a model of observations needs a table in "
                         "memory, or a list of observations; got a source."
                     )
-                X, y = [Value(self._numbers(X), y)], None
+                X = [Value(self._numbers(X), y)]
+                y = None
             data = self._rows_of(X, y, sample_weight, known_variance, rng, of_blocks, first)
-            found, n_before, n_new = {}, 0, None
+            found = {}
+            n_before = 0
+            n_new = None
             if first:
                 encoding = self._encoding_of(data)
                 if np.any(data.few.known_variance) and not encoding.likelihood.sites_known:
@@ -282,13 +286,13 @@ class PowerEPEstimator(Arguments):
                         "`known_variance` is added to Gaussian noise, and this likelihood "
                         "has none: leave it out."
                     )
-                self.y_mean_, self.y_scale_ = encoding.mean, encoding.scale
-                self.x_mean_, self.x_scale_ = encoding.x_mean, encoding.x_scale
+                self.y_mean_ = encoding.mean
+                self.y_scale_ = encoding.scale
+                self.x_mean_ = encoding.x_mean
+                self.x_scale_ = encoding.x_scale
                 if encoding.x_mean is None:
-                    self.x_mean_, self.x_scale_ = (
-                        np.zeros(data.few.X.shape[1]),
-                        np.ones(data.few.X.shape[1]),
-                    )
+                    self.x_mean_ = np.zeros(data.few.X.shape[1])
+                    self.x_scale_ = np.ones(data.few.X.shape[1])
                 data = data.encoded(encoding)
                 start = starting_model(data, self, encoding.likelihood, rng)
                 start = start if data.parts is None else observing(start, data)
@@ -297,7 +301,8 @@ class PowerEPEstimator(Arguments):
                     data = replace(data, power=power)
             else:
                 data = data.encoded(self._encoding.of_later(data.rows))
-                n_before, n_new = self.n_samples_seen_, data.rows.n_data
+                n_before = self.n_samples_seen_
+                n_new = data.rows.n_data
                 start, data = self._start_again(data)
             grows = self.n_inducing == "auto" and self.features is None and first
             outcome = (grown if grows else trained)(start, data, self, rng, limit)
@@ -319,19 +324,15 @@ class PowerEPEstimator(Arguments):
                 *([] if first else [self.x_range_]),
             ]
             self.x_range_ = np.stack([np.min(ranges, axis=0)[0], np.max(ranges, axis=0)[1]])
-            reason, remedy = (
-                outcome.entries["message"],
-                f"raise `{outcome.entries.get('limit')}` or `tol`",
-            )
+            reason = outcome.entries["message"]
+            remedy = f"raise `{outcome.entries.get('limit')}` or `tol`"
             if limit.interrupted:
                 reason = (
                     reason if str(limit) in reason else f"{limit}; the best result before: {reason}"
                 )
-                remedy, self.converged_, self.diagnostics_["message"] = (
-                    "the model is the best so far",
-                    False,
-                    reason,
-                )
+                remedy = "the model is the best so far"
+                self.converged_ = False
+                self.diagnostics_["message"] = reason
             if limit.interrupted or not outcome.converged:
                 warn_caller(
                     f"training stopped before it converged ({reason}); {remedy} (see the "
@@ -344,10 +345,8 @@ class PowerEPEstimator(Arguments):
         """The model from which `partial_fit` starts, and the data with the memory of earlier
         ones.
         """
-        start, kinds = (
-            with_priors(self._model, self, data.places),
-            [type(part) for part in data.parts or ()],
-        )
+        start = with_priors(self._model, self, data.places)
+        kinds = [type(part) for part in data.parts or ()]
         if kinds != [type(start.likelihood.part(k)) for k in range(len(kinds))]:
             raise ValueError(
                 "`partial_fit` needs observations of the kinds that `fit` had, in the same order."
@@ -429,7 +428,8 @@ class PowerEPEstimator(Arguments):
                 f"`local` cannot be {shown(self.local)} {words}, or set `local` to 'auto'."
             )
         if not first and data.few.y.shape[1:] != self._outputs:
-            n_rows, outputs = data.rows.n_data, data.few.y.shape[1:]
+            n_rows = data.rows.n_data
+            outputs = data.few.y.shape[1:]
             raise ValueError(
                 f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of "
                 f"`fit`; got {(n_rows, *outputs)}."
@@ -488,7 +488,8 @@ class PowerEPEstimator(Arguments):
         if len(set(widths)) > 1:
             raise ValueError(f"`X` must have as many columns in each observation; got {widths}.")
         if first:
-            self.columns_, self.n_features_in_ = None, widths[0]
+            self.columns_ = None
+            self.n_features_in_ = widths[0]
             vars(self).pop("feature_names_in_", None)
         own = [one for one in observations if one.likelihood is None and one.level] or list(
             observations
@@ -513,7 +514,8 @@ class PowerEPEstimator(Arguments):
         if columns is None:
             return
         names = [column.name for column in columns.columns]
-        self.n_features_in_, self.feature_names_in_ = len(names), np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
         dropped = [
             f"{c.name!r} ({c.done})"
             for c in columns.columns
@@ -563,8 +565,12 @@ class PowerEPEstimator(Arguments):
         fit = replace(
             model_evidence(model, start=outcome.sites, **data.asked(jitter, tight)), shards=None
         )
-        self._model, self._data, self._fit_ = model, data, fit
-        self._jitter, self._tight, self._local_asked = jitter, tight, local
+        self._model = model
+        self._data = data
+        self._fit_ = fit
+        self._jitter = jitter
+        self._tight = tight
+        self._local_asked = local
         self._posteriors = fit.posteriors
         self._blocks = data.rows.blocks if isinstance(data.rows, Rows) else None
         self._local, entries = (
@@ -572,7 +578,9 @@ class PowerEPEstimator(Arguments):
             if local is None
             else rows_for_prediction(model, fit, data, jitter, tight, local)
         )
-        self.features_, self.mean_, self.priors_ = model.features, model.mean, model.priors
+        self.features_ = model.features
+        self.mean_ = model.mean
+        self.priors_ = model.priors
         self.kernel_, self.likelihood_ = (
             of_values(model) if model.kernel.of_functionals else (model.kernel, model.likelihood)
         )
@@ -580,7 +588,8 @@ class PowerEPEstimator(Arguments):
             float(data.power) if data.power.ndim == 0 else data.power
         )
         self.log_marginal_likelihood_value_: float = fit.log_evidence
-        self.converged_, self.n_iter_ = outcome.converged and fit.converged, outcome.n_iter
+        self.converged_ = outcome.converged and fit.converged
+        self.n_iter_ = outcome.n_iter
         self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
         self.diagnostics_: dict[str, Any] = diagnostics_of(outcome, fit, data, directions) | entries
         if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.entries:
@@ -609,9 +618,11 @@ class PowerEPEstimator(Arguments):
         the fitted ones. The cost is 2NM² flops, or 7NM² with the gradient. Where sites have to be
         found by iteration, each sweep costs as much again.
         """
-        data, model = self._training_data("`log_marginal_likelihood`"), self._model
+        data = self._training_data("`log_marginal_likelihood`")
+        model = self._model
         if theta is not None:
-            theta, like = as_floats(theta, "theta"), self.parameters()
+            theta = as_floats(theta, "theta")
+            like = self.parameters()
             size = np.size(to_vector(like))
             if theta.shape != (size,) or not np.all(np.isfinite(theta)):
                 words = f"{size} finite numbers, the parameters {', '.join(like)}"
@@ -707,7 +718,8 @@ class PowerEPEstimator(Arguments):
         """The state for a copy or a pickle: everything but a source, whose data are stored
         elsewhere.
         """
-        state, data = super().__getstate__(), getattr(self, "_data", None)
+        state = super().__getstate__()
+        data = getattr(self, "_data", None)
         away = data is not None and isinstance(data.rows, Source)
         return {k: v for k, v in state.items() if not (away and k == "_data")}
 
@@ -777,7 +789,8 @@ class PowerEPEstimator(Arguments):
         draw of f. Cost O(S³).
         """
         X = self._test_inputs(X, "`sample_y`")
-        n_samples, random = require_whole(n_samples, "n_samples"), seeded(random_state)
+        n_samples = require_whole(n_samples, "n_samples")
+        random = seeded(random_state)
         f = np.swapaxes(self._draws(X, n_samples, random), -1, -2)
         y = self.likelihood_.at(X).sample(f, np.random.default_rng(random.randint(2**31)))
         y = self._encoding.back(y.T)  # (S, n) or (S, n, K)
@@ -804,7 +817,8 @@ class PowerEPEstimator(Arguments):
             is made. With 1000 the error of a prior correlation is about 0.02.
         """
         check_is_fitted(self)
-        n, n_features = require_whole(n, "n"), require_whole(n_features, "n_features")
+        n = require_whole(n, "n")
+        n_features = require_whole(n_features, "n_features")
         if self._local is not None:
             raise ValueError(
                 "`sample_functions` draws from the posterior of the inducing variables, "
@@ -825,7 +839,7 @@ class PowerEPEstimator(Arguments):
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         means = np.atleast_2d(mean)
         covs = np.broadcast_to(cov, (len(means), *cov.shape[-2:]))
-        pairs = zip(means, covs)
+        pairs = zip(means, covs, strict=True)
         return one_or_all([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
 
     def _latent(
@@ -855,7 +869,7 @@ class PowerEPEstimator(Arguments):
             return mean, var
         if blocks is not None:
             raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
-        _, beyond, *parts = zip(*self._encoded(source).each(predict_piece, *how))
+        _, beyond, *parts = zip(*self._encoded(source).each(predict_piece, *how), strict=True)
         self._warn_beyond(*beyond)
         return tuple(np.concatenate(part, axis=-1) for part in parts)
 
@@ -864,7 +878,8 @@ class PowerEPEstimator(Arguments):
         units.
         """
         check_is_fitted(self)
-        D, model = len(self.x_mean_), self._model
+        D = len(self.x_mean_)
+        model = self._model
         if (
             X.X.shape[1] != D
             or X.code == SIGN
@@ -1007,7 +1022,8 @@ class PowerEPEstimator(Arguments):
                 else X
             )
         if not is_table(X):
-            X, in_frame = require_real(X, "X", 1), hasattr(self, "feature_names_in_")
+            X = require_real(X, "X", 1)
+            in_frame = hasattr(self, "feature_names_in_")
             if in_frame or X.shape[1] != self.n_features_in_:
                 if X.shape[1] == len(columns.names):
                     return X
@@ -1050,7 +1066,8 @@ class PowerEPEstimator(Arguments):
     ) -> np.ndarray:
         """`predict_log_density`, with noise of known variance (S,) added if it is given."""
         mean, var = self._latent(X)
-        y, shape = np.asarray(y), mean.shape[-1:] + self._outputs
+        y = np.asarray(y)
+        shape = mean.shape[-1:] + self._outputs
         if y.shape != shape:
             raise ValueError(f"`y` must have shape {shape}, one row for each of X; got {y.shape}.")
         encoding = self._encoding
@@ -1091,7 +1108,8 @@ class PowerEPEstimator(Arguments):
         density = model_leave_one_out(self._model, self._fit_, **asked)
         if not self._model.kernel.of_functionals:
             return density - self._log_scale()
-        groups, likelihood = asked["data"].X[:, -1].astype(int), self._model.likelihood
+        groups = asked["data"].X[:, -1].astype(int)
+        likelihood = self._model.likelihood
         density = density - self._log_scale() * np.array(
             [likelihood.part(k).real_targets for k in groups]
         )
@@ -1126,7 +1144,8 @@ class PowerEPEstimator(Arguments):
             The new points, or their number. Of a number, each is placed at the training input
             that the points so far explain least; with a source, at one of a sample of its inputs.
         """
-        Z, X = self._inducing_points(), self._data.places
+        Z = self._inducing_points()
+        X = self._data.places
         if isinstance(points, (list, tuple)) or np.ndim(points):
             more = inputs_2d(points, "points")
             if 0 in more.shape or more.shape[1] != Z.shape[1]:
@@ -1279,8 +1298,10 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
 
     def _encoding_of(self, data: Data) -> Encoding:
         """The map from the user's data to those of the model."""
-        few, likelihood = data.few, self._starting_likelihood(data)
-        real, several = likelihood.real_targets, few.y.ndim == 2
+        few = data.few
+        likelihood = self._starting_likelihood(data)
+        real = likelihood.real_targets
+        several = few.y.ndim == 2
         if several and not self._many_outputs:
             raise ValueError(
                 "the source must have one target per row for this estimator; it has several."
@@ -1291,7 +1312,8 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
                 "columns, because each column has its own scale."
             )
         if np.any(data.constant):
-            k, where = int(np.argmax(data.constant)), "all rows of the source"
+            k = int(np.argmax(data.constant))
+            where = "all rows of the source"
             where = where if isinstance(data.rows, Source) else f"all {len(data.rows.X)} rows"
             which = f"column {k} of `y`" if several else "`y`"
             value = np.atleast_2d(few.y.T)[k, 0]

@@ -32,7 +32,8 @@ def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likel
     probit for two classes and the softmax for more. For more than two classes, "logit" is the
     softmax. ValueError if it is not for so many classes.
     """
-    softmax, more = partial(Softmax, n_classes), n_classes > 2
+    softmax = partial(Softmax, n_classes)
+    more = n_classes > 2
     kinds = {
         "auto": softmax if more else Probit,
         "probit": Probit,
@@ -117,10 +118,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         tags = super().__sklearn_tags__()
         noisy = isinstance(self.likelihood, str) and self.likelihood.lower().startswith("noisy")
         # all other names are for any number
-        tags.input_tags.allow_nan, tags.classifier_tags.multi_class = (
-            True,
-            not (noisy or isinstance(self.likelihood, Binary)),
-        )
+        tags.input_tags.allow_nan = True
+        tags.classifier_tags.multi_class = not (noisy or isinstance(self.likelihood, Binary))
         return tags
 
     def partial_fit(
@@ -175,7 +174,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         """The map from the user's data to those of the model. A source that knows its classes
         already gives their numbers: −1 and 1, or 0, 1, 2, …
         """
-        rows, named = data.rows, getattr(self, "_all_classes", None)
+        rows = data.rows
+        named = getattr(self, "_all_classes", None)
         away = isinstance(rows, Source)
         found = classes_of(rows) if away else np.unique(rows.y)
         try:

@@ -31,7 +31,9 @@ def rows_of_fit(fit: Any) -> Lines:
     """The rows of the summary that say what was fitted, how training went, and how a number of
     inducing points was chosen.
     """
-    entries, alpha, C = fit.diagnostics_, np.unique(fit.power_), len(fit._posteriors)
+    entries = fit.diagnostics_
+    alpha = np.unique(fit.power_)
+    C = len(fit._posteriors)
     power = f"{alpha[0]:g}" if len(alpha) == 1 else f"{alpha[0]:g} to {alpha[-1]:g}"
     ended = "yes, but to the prior" if entries.get("learned_nothing") else "yes"
     rows = [
@@ -43,11 +45,9 @@ def rows_of_fit(fit: Any) -> Lines:
         ),
     ]
     if "inducing_sweep" in entries:
-        sizes, (measure, values) = (
-            entries["inducing_sweep"]["n_inducing"],
-            list(entries["inducing_sweep"].items())[1],
-        )
-        tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values))
+        sizes = entries["inducing_sweep"]["n_inducing"]
+        (measure, values) = list(entries["inducing_sweep"].items())[1]
+        tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values, strict=True))
         rows.append(("points tried", f"{tried}: {MEASURES[measure]} in nats per data point"))
         rows.append(("growth ended", entries["growth_ended"]))
     rows.append(("log marginal likelihood", f"{fit.log_marginal_likelihood_value_:.2f} nats"))
@@ -64,7 +64,8 @@ def rows_of_fit(fit: Any) -> Lines:
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #9c825a4f
 def rows_of_trust(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
     """The rows of the summary that help to judge whether to trust a fit."""
-    entries, n_directions = fit.diagnostics_, len(fit.features_) * len(fit._posteriors)
+    entries = fit.diagnostics_
+    n_directions = len(fit.features_) * len(fit._posteriors)
     rows = [
         ("unexplained", f"{entries['unexplained_share']:.1%} of the prior variance of f"),
         ("determined directions", f"{entries['determined_directions']:.1f} of {n_directions}"),
@@ -74,7 +75,8 @@ def rows_of_trust(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
         rows.append(("quadrature error", f"{entries['quadrature_error']:.0e}"))
         rows.append(("smallest cavity", f"{entries['smallest_cavity']:.2f} of the precision"))
     if "local" in entries:
-        gain, size = entries.get("local_gain"), entries.get("local_megabytes")
+        gain = entries.get("local_gain")
+        size = entries.get("local_megabytes")
         by = "" if gain is None else f" ({gain:+.2g} nats per row)"
         kept = "" if size is None else f"; keeps {size:.2g} MB of training rows"
         rows.append(("local prediction", f"{entries['local']}{by}{kept}"))
@@ -139,11 +141,9 @@ def gains(fit: Any) -> Gains:
         or fit._model.kernel.of_functionals
     ):
         return Gains()
-    order, found, model = (
-        np.random.default_rng(0).permutation(data.rows.n_data),
-        (0.0, 0.0),
-        fit._model,
-    )
+    order = np.random.default_rng(0).permutation(data.rows.n_data)
+    found = (0.0, 0.0)
+    model = fit._model
     few, more = (data.rows.at(order[:size]) for size in LOOKED_AT.values())
     mean, var = model_left_out(model, fit._fit_, few, data.asked()["power"], tight=fit._tight)
     z = (few.y - mean) / np.sqrt(var + model.likelihood.noise_variance)
@@ -165,7 +165,9 @@ def gains(fit: Any) -> Gains:
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #a0e32208
 WIDE_GAP = 0.01  # nats per row between the bounds
-SMALL_SHARE, LARGE_SHARE = 0.01, 0.2  # of the prior variance of f
+# of the prior variance of f
+SMALL_SHARE = 0.01
+LARGE_SHARE = 0.2
 FEW_DIRECTIONS = 0.25  # of those there are
 LEARNED_NOTHING = (
     "nothing was learned, so the predictions are those of the prior: check the scales of X, the "
@@ -178,7 +180,8 @@ NOISE_FLOOR = 3.0  # noise variance, in units of the variance that the jitter le
 MANY_LENGTHSCALES = 0.5  # of the number of rows
 COARSE = 1e-6  # error of the quadrature
 # of the precision, left in a cavity; above it, 90 % intervals of two likelihoods hold 81 to 90 %
-SHALLOW, NEAR_ONE = 0.01, 0.8
+SHALLOW = 0.01
+NEAR_ONE = 0.8
 WORTH = Gains(tails=0.05, varying=0.1, points=0.015)  # nats per row
 
 
@@ -186,33 +189,30 @@ def advice(fit: Any, bounds: tuple[float, float] | None = None) -> list[str]:
     """Advice on how to improve a fit, one sentence for each problem, with the page of the site
     about it; none if there is no problem.
     """
-    entries, share, n_directions = (
-        fit.diagnostics_,
-        fit.diagnostics_["unexplained_share"],
-        len(fit.features_) * len(fit._posteriors),
-    )
+    entries = fit.diagnostics_
+    share = fit.diagnostics_["unexplained_share"]
+    n_directions = len(fit.features_) * len(fit._posteriors)
     noise = np.min(getattr(fit.likelihood_, "noise_variance", np.inf))
-    scale, few = (
-        entries["target_variance"] * SMALL_NOISE[bool(np.max(fit.power_) > 0.5)],
-        entries["determined_directions"],
-    )
+    scale = entries["target_variance"] * SMALL_NOISE[bool(np.max(fit.power_) > 0.5)]
+    few = entries["determined_directions"]
     # growth has its own rows
-    dead, grown = bool(entries.get("learned_nothing")), "inducing_sweep" in entries
-    coincide, floor = 0.0, 0.0
+    dead = bool(entries.get("learned_nothing"))
+    grown = "inducing_sweep" in entries
+    coincide = 0.0
+    floor = 0.0
     if isinstance(fit.features_, InducingPoints):
         coincide, floor = effect_of_coincidence(fit._posteriors[0].Kuu)
     crowded = coincide > MOST and share > SMALL_SHARE
     settled = grown or crowded  # the number of inducing variables is not the problem
     wide = bounds is not None and bounds[1] - bounds[0] > WIDE_GAP * entries["n_samples"]
     wide &= share > SMALL_SHARE  # the upper bound is loose where hardly anything is missing
-    scales, gain = entries.get("n_lengthscales", 0), gains(fit)
+    scales = entries.get("n_lengthscales", 0)
+    gain = gains(fit)
     larger = not dead and not settled and gain.points is not None and gain.points > WORTH.points
     vague = not settled and not larger and gain.points is None  # only what was not measured
     missing = larger or vague and (wide or bounds is None and share > LARGE_SHARE)
-    varies, heavy = (
-        not dead and gain.varying > max(WORTH.varying, gain.tails),
-        not dead and gain.tails > max(WORTH.tails, gain.varying),
-    )
+    varies = not dead and gain.varying > max(WORTH.varying, gain.tails)
+    heavy = not dead and gain.tails > max(WORTH.tails, gain.varying)
     cases = (
         (dead, LEARNED_NOTHING, ""),
         (

@@ -61,7 +61,8 @@ class Encoding:
         """
         if self.classes is None:
             return self.likelihood.check((y - self.mean) / self.scale)
-        index, unknown = np.zeros(len(y), dtype=int), np.arange(len(y))
+        index = np.zeros(len(y), dtype=int)
+        unknown = np.arange(len(y))
         if is_text(y) == is_text(self.classes):
             index = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
             unknown = np.flatnonzero(self.classes[index] != y)
@@ -132,7 +133,8 @@ class EncodedSource(Source):
     """
 
     def __init__(self, source: Source, encoding: Encoding) -> None:
-        self.source, self.encoding = source, encoding
+        self.source = source
+        self.encoding = encoding
         for name in ("n_dims", "resident", "feature_names", "blocks", "block_labels"):
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
@@ -236,7 +238,7 @@ def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray]:
     """Targets (N,) or (N, K) of a source, with labels as the user has them, and weights (N,). It
     takes one pass.
     """
-    y, weight = map(np.concatenate, zip(*source.each(targets_piece)))
+    y, weight = map(np.concatenate, zip(*source.each(targets_piece), strict=True))
     if getattr(source, "classes", None) is None:
         return y, weight
     classes = np.asarray(source.classes)

@@ -139,8 +139,10 @@ class Data:
         found = self.moments["Xy".index(name)]
         if getattr(self.few, name).ndim == 1:
             return float(found.mean[0]), float(found.spread[0])
-        mean, spread = found.mean.copy(), found.spread.copy()
-        mean[list(unscaled)], spread[list(unscaled)] = 0.0, 1.0
+        mean = found.mean.copy()
+        spread = found.spread.copy()
+        mean[list(unscaled)] = 0.0
+        spread[list(unscaled)] = 1.0
         return mean, spread
 
     @cached_property
@@ -172,7 +174,8 @@ class Data:
         """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
         or with `training` those that training uses.
         """
-        rows, power = self.rows, self.power
+        rows = self.rows
+        power = self.power
         if isinstance(rows, Rows):
             power = power if rows.power is None else np.mean(rows.power)
             rows = self.few if training and self.inverse is not None else rows
@@ -236,13 +239,16 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, np.ndarray
     # one number a row, hardly ever the same for different rows
     if np.ndim(piece.weight) == 0 and (in_order or len(y) > SAMPLE_ROWS):
         mixed = np.zeros(len(y))
-        for column, factor in zip(columns, np.random.default_rng(0).normal(size=len(columns))):
+        for column, factor in zip(
+            columns, np.random.default_rng(0).normal(size=len(columns)), strict=True
+        ):
             mixed += factor * column  # elementwise, so that equal rows give equal sums
         mixed.sort()
         if not np.any(mixed[1:] == mixed[:-1]):
             return piece, None
     for k in (1, 3, len(columns)):  # no more columns are sorted than are needed
-        order, new = np.lexsort(columns[:k][::-1]), np.zeros(len(y), dtype=bool)
+        order = np.lexsort(columns[:k][::-1])
+        new = np.zeros(len(y), dtype=bool)
         new[:1] = True
         for column in columns[:k]:
             new[1:] |= np.diff(column[order]) != 0
@@ -295,7 +301,9 @@ def rows_of_arrays(
     """The data of a fit to checked X (N, D) and y (N,) or (N, K), in the user's units. ValueError
     if weights, variances, powers or blocks do not go with them.
     """
-    rows, labels, inverse = Rows(X, y), None, None
+    rows = Rows(X, y)
+    labels = None
+    inverse = None
     power = (
         None
         if isinstance(options.power, str)
@@ -374,7 +382,9 @@ def starting_model(
     as they are. ValueError if the rows are in units in which parameters cannot be trained.
     """
     few = data.sample if data.values is None else data.values.sample
-    X, y, closed = few.X, few.y, likelihood.sites_known
+    X = few.X
+    y = few.y
+    closed = likelihood.sites_known
     weight = few.weight if np.ndim(few.weight) else None
     # lengthscales have the scale of X, and variances that of y squared
     parts = (
@@ -401,24 +411,22 @@ def starting_model(
         else starting_mean(options.mean, X, y if closed else None, few.weight, several)
     )
     rest = y - mean(X) if closed and mean.parameters() else y
-    kernel, suggested = (
-        options.kernel,
-        options.training is not None and not isinstance(options.kernel, Kernel),
-    )
+    kernel = options.kernel
+    suggested = options.training is not None and not isinstance(options.kernel, Kernel)
     if not isinstance(kernel, Kernel):
         ard = len(X) >= ROWS_PER_INPUT * X.shape[1] if options.ard == "auto" else options.ard
         if kernel is None and options.training is None:
-            variance, each = 1.0, np.ones(X.shape[1])
+            variance = 1.0
+            each = np.ones(X.shape[1])
         else:
             scale = initial_kernel(X, rest, likelihood, weight)
-            variance, each = scale.variance, scale.lengthscale
+            variance = scale.variance
+            each = scale.lengthscale
         kernel = KERNELS[kernel or "se"](variance, each if ard else np.sqrt(np.mean(each**2)))
     elif kernel.codes and len(kernel.codes) < X.shape[1]:
         kernel = beside_codes(kernel, [d for d in range(X.shape[1]) if d not in kernel.codes])
-    features, number = (
-        options.features,
-        FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing,
-    )
+    features = options.features
+    number = FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
     if features is None:
         Z = kmeans_points(
             *(
@@ -482,13 +490,13 @@ def functionals(
         key=lambda one: (one.noise_variance is not None, one.code),
         default=None,
     )
-    parts, rows, known = (
-        [GaussianByRow(0.0) if own is not None and own.noise_variance else encoding.likelihood],
-        [],
-        [],
-    )
+    parts = [GaussianByRow(0.0) if own is not None and own.noise_variance else encoding.likelihood]
+    rows = []
+    known = []
     for one in observations:
-        likelihood, noise, y = kinds[one.likelihood], one.noise_variance, vars(one)["y"]
+        likelihood = kinds[one.likelihood]
+        noise = one.noise_variance
+        y = vars(one)["y"]
         gaussian = isinstance(likelihood, Gaussian)
         if noise and not gaussian:
             raise ValueError(
@@ -508,11 +516,9 @@ def functionals(
         parts += [likelihood] * (group == len(parts))
         rows.append(Rows(encoding.inputs(one.rows(group)), y))
         known.append(np.full(len(y), (noise or 0.0)))
-    X, y, known = (
-        np.concatenate([part.X for part in rows]),
-        np.concatenate([part.y for part in rows]),
-        np.concatenate(known),
-    )
+    X = np.concatenate([part.X for part in rows])
+    y = np.concatenate([part.y for part in rows])
+    known = np.concatenate(known)
     if known_variance is not None:
         known = known + require_each(
             known_variance, "known_variance", len(X), "the known noise variance of each target"
@@ -525,7 +531,8 @@ def functionals(
 
 def observing(model: Model, data: Data) -> Model:
     """The model of the functionals of a function that `model` describes."""
-    parts, D = list(data.parts), data.values.few.n_dims
+    parts = list(data.parts)
+    D = data.values.few.n_dims
     if not isinstance(parts[0], GaussianByRow):
         parts[0] = model.likelihood
     likelihood = (
@@ -592,7 +599,8 @@ def trained(
         limit=limit,
         progress=bool(options.verbose),
     )
-    sites, trace = result.fit.start, result.history - result.log_prior
+    sites = result.fit.start
+    trace = result.history - result.log_prior
     entries = {
         "message": result.message,
         "limit": result.limit,
@@ -631,7 +639,8 @@ def with_signs(
     """The observations with signs of slopes at centres of the inputs as further ones, and
     weights and known variances of all.
     """
-    rows, found = data.rows, []
+    rows = data.rows
+    found = []
     if isinstance(rows, Source) or options.blocks is not None or np.ndim(options.power):
         raise ValueError(
             "`monotone` needs data in memory, no `blocks` and one `power`; otherwise give "
@@ -649,15 +658,17 @@ def with_signs(
     more = sum(len(one.X) for one in found)
     columns = (
         None if given is None else np.append(given, np.full(more, fill))
-        for given, fill in zip((weight, known_variance), ADDED.values())
+        for given, fill in zip((weight, known_variance), ADDED.values(), strict=True)
     )
     return [*observations, *found], *columns
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #obs00005
 # probability of a wrong slope that is tolerated, and how often signs are added
-MOST_DOUBT, ROUNDS = 0.01, 10
+MOST_DOUBT = 0.01
+ROUNDS = 10
 # places at which slopes are judged, of each of two kinds, and signs that are added at once
-CANDIDATES, MORE_SIGNS = 500, 10
+CANDIDATES = 500
+MORE_SIGNS = 10
 
 
 def surer(
@@ -667,7 +678,9 @@ def surer(
     among inputs of the data and random places between their extremes. Its entries say what
     probability is left.
     """
-    rows, D, places = data.rows, data.values.few.n_dims, data.values.few.X
+    rows = data.rows
+    D = data.values.few.n_dims
+    places = data.values.few.X
     # vector, code, group, sign
     signs = np.unique(np.column_stack([rows.X[:, D:], rows.y])[rows.X[:, 2 * D] == SIGN], axis=0)
     between = rng.uniform(places.min(axis=0), places.max(axis=0), size=(CANDIDATES, D))
@@ -720,8 +733,10 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
     bounds on the evidence of the exact process, or ∞ where there are none. Both numbers are in nats
     per data point. Cost 8NM² flops.
     """
-    asked, gap = data.asked(options.jitter, options.tight), np.inf
-    rows, jitter = asked["data"], asked.pop("jitter")
+    asked = data.asked(options.jitter, options.tight)
+    gap = np.inf
+    rows = asked["data"]
+    jitter = asked.pop("jitter")
     if isinstance(outcome.model.likelihood, Gaussian):
         (n_data,) = rows.total(weight_of)
         low, high = np.divide(model_bounds(outcome.model, rows, jitter), n_data)
@@ -744,16 +759,21 @@ def grown(
     """The result of training with the number of inducing points that the data need."""
     few = data.sample
     weight = few.weight if np.ndim(few.weight) else None
-    Z, model, outcome, kept, best = start.features.Z[:0], start, None, None, -np.inf
-    sweep, ended, late, size = {"n_inducing": []}, "", False, FIRST_SIZES[0]
+    Z = start.features.Z[:0]
+    model = start
+    outcome = None
+    kept = None
+    best = -np.inf
+    sweep = {"n_inducing": []}
+    ended = ""
+    late = False
+    size = FIRST_SIZES[0]
     try:
         while not ended:
             size = min(size, MOST_INDUCING)
             if size <= FIRST_SIZES[-1]:
-                model, more = (
-                    start,
-                    kmeans_points(data.places, size, rng, weight, start.kernel.codes),
-                )
+                model = start
+                more = kmeans_points(data.places, size, rng, weight, start.kernel.codes)
             else:
                 more = greedy_points(model.kernel, data.places, size, first=Z)
             if len(more) == len(Z):
@@ -765,7 +785,8 @@ def grown(
             measure, value, gap = measured(outcome, data, options)
             better = kept is None or np.isnan(best) or value > best + WORTH
             kept, best = (outcome, value) if better else (kept, best)
-            model, Z = outcome.model, outcome.model.features.Z
+            model = outcome.model
+            Z = outcome.model.features.Z
             sweep["n_inducing"].append(len(Z))
             sweep.setdefault(measure, []).append(value)
             if late := limit.passed:
@@ -782,7 +803,9 @@ def grown(
             size *= 2
     except KeyboardInterrupt:
         limit.interrupt(outcome)
-        kept, late, ended = kept or outcome, True, str(limit)
+        kept = kept or outcome
+        late = True
+        ended = str(limit)
     entries = (
         {
             "inducing_sweep": {name: np.array(values) for name, values in sweep.items()},
@@ -865,13 +888,15 @@ def in_memory(data: Data) -> Data:
     """The data of a source with all rows in memory: as for arrays, those of a positive weight or,
     in blocks, which are numbered, all.
     """
-    source, labels = data.rows, None
+    source = data.rows
+    labels = None
     rows = source.sample(source.n_data, np.random.default_rng(0))  # all of them, in order
     if rows.blocks is None:
         rows = rows.at(rows.weight > 0.0) if np.ndim(rows.weight) else rows
     else:
         labels, blocks = np.unique(rows.blocks, return_inverse=True)
-        names, rows = getattr(source, "block_labels", None), rows._replace(blocks=blocks)
+        names = getattr(source, "block_labels", None)
+        rows = rows._replace(blocks=blocks)
         labels = labels if names is None else names[labels]
     return replace(data, rows=rows, labels=labels)
 

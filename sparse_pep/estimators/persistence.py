@@ -136,7 +136,8 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
         raise ValueError(
             f"`extra` may hold only arrays and values that JSON can represent: {error}."
         ) from error
-    arguments, posteriors = model.get_params(deep=False), model._posteriors
+    arguments = model.get_params(deep=False)
+    posteriors = model._posteriors
     arguments["monotone"] = [*(model.monotone or {}).items()]  # whose keys may be numbers
     fitted = {name: getattr(model, name) for name in SAVED if hasattr(model, name)}
     fitted["diagnostics_"] = {k: v for k, v in model.diagnostics_.items() if k != "parameter_trace"}
@@ -209,10 +210,8 @@ def restored(state: dict[str, Any]) -> Any:
         {name: value for name, value in state["fitted"].items() if name[:2] in ("x_", "y_", "q_")},
         "fitted",
     )
-    kind, fitted = (
-        getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"]),
-        state["fitted"],
-    )
+    kind = getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"])
+    fitted = state["fitted"]
     parts = {
         name: from_config(state[name], name)
         for name in ("kernel", "features", "likelihood", "mean")
@@ -234,7 +233,8 @@ def restored(state: dict[str, Any]) -> Any:
         arguments["likelihood"] = likelihood
     elif likelihood.codes:
         arguments["noise_variance"] = likelihood
-    whole, model = model, kind(kernel=kernel, features=parts["features"], **arguments)
+    whole = model
+    model = kind(kernel=kernel, features=parts["features"], **arguments)
     for name in SAVED:
         if name in fitted or name not in ("site_precision_", "site_shift_"):
             setattr(model, name, fitted[name])
@@ -249,26 +249,25 @@ def restored(state: dict[str, Any]) -> Any:
             f"its `x_range_` must hold the least and the largest value of {n_inputs} "
             f"inputs; got {shown(fitted['x_range_'])}."
         )
-    model.x_mean_, model.x_scale_ = (
-        fitted["x_mean_"] + np.zeros(n_inputs),
-        fitted["x_scale_"] + np.zeros(n_inputs),
-    )
+    model.x_mean_ = fitted["x_mean_"] + np.zeros(n_inputs)
+    model.x_scale_ = fitted["x_scale_"] + np.zeros(n_inputs)
     classes = fitted.get("classes_")
     if classes is not None:
         model.classes_ = (
             classes["labels"].astype(object) if classes["objects"] else classes["labels"]
         )
-    model._model, model.priors_ = whole, priors
+    model._model = whole
+    model.priors_ = priors
     check_priors(priors, model.parameters())
     for name, part in (parts | {"kernel": kernel, "likelihood": likelihood}).items():
         setattr(model, f"{name}_", part)
     model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
-    model._blocks, model._local = (
-        state["blocks"],
-        LocalRows(**state["rows"]) if state["rows"] else None,
-    )
-    model._jitter, model._tight = state["numerics"]["jitter"], state["numerics"]["tight"]
-    M, latent = len(model.features_), state["latent"].values()
+    model._blocks = state["blocks"]
+    model._local = LocalRows(**state["rows"]) if state["rows"] else None
+    model._jitter = state["numerics"]["jitter"]
+    model._tight = state["numerics"]["tight"]
+    M = len(model.features_)
+    latent = state["latent"].values()
     factors = [state["posterior"]["Kuu"], *(part["B"] for part in latent)]
     if any(np.shape(lower) != (M, M) or np.any(np.diag(lower) <= 0.0) for lower in factors) or any(
         len(part["b"]) != M for part in latent

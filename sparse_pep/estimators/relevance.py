@@ -60,7 +60,11 @@ class Relevance:
 
     def rows(self) -> list[tuple[str, float, float, float]]:
         """Name, share, loss and its standard deviation of each group, the largest loss first."""
-        rows = zip(self.names, *(part.tolist() for part in (self.share, self.loss, self.loss_std)))
+        rows = zip(
+            self.names,
+            *(part.tolist() for part in (self.share, self.loss, self.loss_std)),
+            strict=True,
+        )
         return sorted(rows, key=lambda row: -row[2])
 
     def __str__(self) -> str:
@@ -106,14 +110,15 @@ def relevance(
     ):
         rule = f"a list of column numbers from 0 to {D - 1}, each number at most once"
         raise ValueError(f"`groups` must give each name {rule}; got {shown(dict(groups))}.")
-    columns, y = [list(group) for group in groups.values()], model._encoding(np.asarray(y))
+    columns = [list(group) for group in groups.values()]
+    y = model._encoding(np.asarray(y))
 
     def score(_: object, numbers: np.ndarray, y: np.ndarray) -> float:
         """The mean log density where group g has the values of the rows in column g of
         `numbers`.
         """
         mixed = X.copy()
-        for group, rows in zip(columns, numbers.T):
+        for group, rows in zip(columns, numbers.T, strict=True):
             mixed[:, group] = X[np.ix_(rows, group)]
         mean, var = local_predict(model._model, model._posteriors, mixed, model._local)
         return float(np.mean(predictive_log_density(model.likelihood_.at(mixed), y, mean, var)))
@@ -142,8 +147,12 @@ def beyond_text(model: Any, found: Sequence[Any]) -> str:
     """
     if not (found := [part for part in found if part is not None]):
         return ""
-    counts, far, names = np.sum(found, axis=0)[0], np.max(found, axis=0)[1], column_names(model)
-    lengths, said, parts = far / model._limits[2], [], getattr(model.columns_, "columns", ())
+    counts = np.sum(found, axis=0)[0]
+    far = np.max(found, axis=0)[1]
+    names = column_names(model)
+    lengths = far / model._limits[2]
+    said = []
+    parts = getattr(model.columns_, "columns", ())
     starts = {
         model.columns_.names.index(part.name): part.origin for part in parts if part.kind == "date"
     }

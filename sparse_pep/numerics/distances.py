@@ -31,7 +31,8 @@ class Pairs:
     def __init__(self, A: np.ndarray, B: np.ndarray | None = None, centred: bool = False) -> None:
         if centred:
             centre = A.sum(axis=0) / len(A)
-            A, B = A - centre, None if B is None else B - centre
+            A = A - centre
+            B = None if B is None else B - centre
         self.A: np.ndarray = A
         self.B: np.ndarray = A if B is None else B
         a2 = np.einsum("mn,mn->m", A, A)
@@ -47,10 +48,8 @@ class Pairs:
         self.doubtful: tuple[np.ndarray, ...] | None = None
         self.by_differences: bool = False
         if not self.expands:
-            a, b = (
-                np.flatnonzero(~(a2 <= EXPANSION_LIMIT)),
-                np.flatnonzero(~(b2 <= EXPANSION_LIMIT)),
-            )
+            a = np.flatnonzero(~(a2 <= EXPANSION_LIMIT))
+            b = np.flatnonzero(~(b2 <= EXPANSION_LIMIT))
             self.doubtful = np.ix_(a, b) if len(a) and len(b) else None
             self.by_differences = 2 * len(a) * len(b) > len(A) * len(self.B)
 
@@ -86,16 +85,20 @@ class Pairs:
         Σₙ Wₘₙ (bₙ − aₘ) (M, D), Σₘₙ Wₘₙ (aₘ − bₙ)² (D,), and Σₘₙ Wₘₙ. Cost: 2Mn(D + 2) flops.
         """
         if self.by_differences:
-            first, second = [], []
+            first = []
+            second = []
             for gap in self.differences():
                 first.append(np.einsum("mn,mn->m", W, gap))
                 second.append(np.vdot(W, gap * gap))
             return np.stack(first, axis=1), np.array(second), float(W.sum())
-        A, B, near = self.A, self.B, W
+        A = self.A
+        B = self.B
+        near = W
         if self.doubtful is not None:
             near = W.copy(order="K")
             near[self.doubtful] = 0.0
-        rows, columns = near @ self.ones[1], self.ones[0] @ near
+        rows = near @ self.ones[1]
+        columns = self.ones[0] @ near
         WB = thin_product(near, B)
         first = WB - A * rows[:, None]
         second = columns @ (B * B) - (A * (WB + first)).sum(axis=0)
@@ -117,7 +120,8 @@ class StackedPairs(Pairs):
         """‖aₙ − aₘ‖² for all pairs of a set, (G, b, b). Cost 2Gb²D flops."""
         A = self.A - self.A.mean(axis=1, keepdims=True)
         own = np.einsum("gbd,gbd->gb", A, A)
-        squares, limit = A @ (-2.0 * A).swapaxes(1, 2), own[:, :, None] + own[:, None, :]
+        squares = A @ (-2.0 * A).swapaxes(1, 2)
+        limit = own[:, :, None] + own[:, None, :]
         squares += limit
         np.einsum("gbb->gb", squares)[...] = 0.0
         close = squares <= np.multiply(limit, 1e-6, out=limit)
@@ -151,7 +155,8 @@ def quadratic_of_differences(
     """constant + Σ_d first Δ_d + second Δ_d² with Δ = a − b, (M, n); coefficients (M,),
     (M, D), (M, D).
     """
-    z, x = pairs.A, pairs.B
+    z = pairs.A
+    x = pairs.B
     if expand:
         level = constant + np.sum((first + second * z) * z, axis=1)
         left = np.column_stack([-first - 2 * second * z, second, level])
@@ -166,12 +171,14 @@ def moments_of_differences(
     W: np.ndarray, pairs: Pairs, expand: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D); W may be complex."""
-    z, x = pairs.A, pairs.B
+    z = pairs.A
+    x = pairs.B
     total = np.sum(W, axis=1)[:, None]
     if expand:
         Wx, Wxx = np.hsplit(W @ np.hstack([x, x * x]), 2)
         return total, z * total - Wx, z * (z * total - 2 * Wx) + Wxx
-    first, second = [], []
+    first = []
+    second = []
     for gap in pairs.differences():  # −Δ
         first.append(-np.einsum("mn,mn->m", W, gap))
         second.append(np.einsum("mn,mn->m", W, gap * gap))

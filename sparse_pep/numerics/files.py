@@ -30,7 +30,8 @@ def write_aside(path: str | Path, write: Callable[..., Any]) -> None:
     """Call write(file) on a temporary file in the folder of `path`, then rename it to
     `path` in one step. An OSError names `path`.
     """
-    path, aside = Path(path), None
+    path = Path(path)
+    aside = None
     try:
         handle, aside = tempfile.mkstemp(
             dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
@@ -183,7 +184,8 @@ def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
         description = json.loads(text)
         if description["format"] != kind:
             raise ValueError("another format")
-        found, state = int(description["version"]), description["state"]
+        found = int(description["version"])
+        state = description["state"]
         if found <= version:
             expected = str(arrays.pop("digest"))
             if digest(text, *arrays.values()) != expected:
@@ -221,7 +223,8 @@ def version_of(path: str | Path) -> tuple[int, ...] | None:
     return None
 
 # %% ../../nbs/internals/numerics/files.ipynb #35cbcaea
-FORMAT, FORMAT_VERSION = "sparse_pep checkpoint", 1
+FORMAT = "sparse_pep checkpoint"
+FORMAT_VERSION = 1
 # of a list of answers in a file
 COLUMNS = "question", "log_evidence", "gradient", "converged", "n_sweeps", "jitter"
 RARELY = 10.0  # time between two saves, in units of the time that a save takes
@@ -248,16 +251,22 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | Path, owner: str, every: float = 30.0) -> None:
-        self.path, self.owner, self.every = Path(path), owner, every
-        self.place, self.first, self.saved, self.pause = 0, 0, time.monotonic(), 0.0
+        self.path = Path(path)
+        self.owner = owner
+        self.every = every
+        self.place = 0
+        self.first = 0
+        self.saved = time.monotonic()
+        self.pause = 0.0
         self.version, self.failed, self.state = (
             version_of(path),
             False,
             self._read() if self.path.exists() else None,
         )
-        self.answers, state = [], self.state or {}
+        self.answers = []
+        state = self.state or {}
         if "question" in state:
-            columns = zip(*(state[name].tolist() for name in COLUMNS))
+            columns = zip(*(state[name].tolist() for name in COLUMNS), strict=True)
             for i, (question, value, gradient, *rest) in enumerate(columns):
                 self.answers.append(
                     Answer(question, value, np.array(gradient), *rest, state["starts"].get(str(i)))
@@ -320,7 +329,8 @@ class Checkpoint:
             if version_of(self.path) not in (None, self.version):
                 raise OSError(errno.EBUSY, "another process writes it too")
             write_archive(self.path, {"owner": self.owner, **state}, FORMAT, FORMAT_VERSION)
-            self.version, self.failed = version_of(self.path), False
+            self.version = version_of(self.path)
+            self.failed = False
         except OSError as error:
             if not self.failed:
                 warnings.warn(

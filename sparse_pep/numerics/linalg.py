@@ -58,7 +58,9 @@ def _routine(name: str) -> Callable[..., Any] | None:
     capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
     if capsule is None or os.environ.get("SPARSE_PEP_PLAIN_BLAS", "") not in ("", "0"):
         return None
-    own, text, address = ctypes.py_object, ctypes.c_char_p, ctypes.c_void_p
+    own = ctypes.py_object
+    text = ctypes.c_char_p
+    address = ctypes.c_void_p
     get_name = ctypes.PYFUNCTYPE(text, own)(("PyCapsule_GetName", ctypes.pythonapi))
     get_pointer = ctypes.PYFUNCTYPE(address, own, text)(("PyCapsule_GetPointer", ctypes.pythonapi))
     signature = get_name(capsule)
@@ -104,14 +106,16 @@ def triangular(
     and K (M, n), both in C order; K is overwritten and returned. Cost: nM² flops and no memory.
     """
     M, n = K.shape
-    at_L, at_K = _address("L", L, (M, M)), _address("K", K, (M, n))
+    at_L = _address("L", L, (M, M))
+    at_K = _address("K", K, (M, n))
     name = "dtrsm" if solve else "dtrmm"
     if not K.size:
         return K
     if ROUTINES[name] is None:
         getattr(blas, name)(1.0, L.T, K.T, side=1, trans_a=transpose, overwrite_b=1)
     else:
-        rows, columns = ctypes.c_int(M), ctypes.c_int(n)
+        rows = ctypes.c_int(M)
+        columns = ctypes.c_int(n)
         flags = b"R", b"U", b"T" if transpose else b"N", b"N"
         ROUTINES[name](*flags, columns, rows, ONE, at_L, rows, at_K, columns)
     return K
@@ -122,34 +126,35 @@ def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
     order. Cost: nM² flops.
     """
     M, n = V.shape
-    at_S, at_V = _address("S", S, (M, M)), _address("V", V, (M, n))
+    at_S = _address("S", S, (M, M))
+    at_V = _address("V", V, (M, n))
     if not V.size:
         return
     if ROUTINES["dsyrk"] is None:
         blas.dsyrk(times, V.T, 1.0, S.T, trans=1, lower=0, overwrite_c=1)
     else:
-        rows, columns, factor = (
-            ctypes.c_int(M),
-            ctypes.c_int(n),
-            ctypes.byref(ctypes.c_double(times)),
-        )
+        rows = ctypes.c_int(M)
+        columns = ctypes.c_int(n)
+        factor = ctypes.byref(ctypes.c_double(times))
         ROUTINES["dsyrk"](b"U", b"T", rows, columns, factor, at_V, columns, ONE, at_S, rows)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #f4fa91e0
 def dger(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
     """Add b dᵀ to T (M, n) in C order, in place, for b (M,) and d (n,). Cost 2nM flops."""
-    (M, n), b, d = (
-        T.shape,
-        np.ascontiguousarray(b, dtype=float),
-        np.ascontiguousarray(d, dtype=float),
-    )
-    at_T, at_b, at_d = _address("T", T, (M, n)), _address("b", b, (M,)), _address("d", d, (n,))
+    (M, n) = T.shape
+    b = np.ascontiguousarray(b, dtype=float)
+    d = np.ascontiguousarray(d, dtype=float)
+    at_T = _address("T", T, (M, n))
+    at_b = _address("b", b, (M,))
+    at_d = _address("d", d, (n,))
     if not T.size:
         return
     if ROUTINES["dger"] is None:
         blas.dger(1.0, d, b, a=T.T, overwrite_a=1, overwrite_x=0, overwrite_y=0)
     else:
-        rows, columns, step = ctypes.c_int(M), ctypes.c_int(n), ctypes.c_int(1)
+        rows = ctypes.c_int(M)
+        columns = ctypes.c_int(n)
+        step = ctypes.c_int(1)
         ROUTINES["dger"](columns, rows, ONE, at_d, step, at_b, step, at_T, columns)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #448d6c3a
@@ -245,7 +250,9 @@ def solve_each(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         if len(matrix) == 1:
             return np.full(right.shape, np.nan)
-        return np.concatenate([solve_each(*one) for one in zip(matrix[:, None], right[:, None])])
+        return np.concatenate(
+            [solve_each(*one) for one in zip(matrix[:, None], right[:, None], strict=True)]
+        )
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #4a43e126
 def add_weighted(
@@ -272,7 +279,9 @@ def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
     """W B for W (M, n) in C order and B (n, D) with few columns, computed for groups of rows of W:
     these are small products, which BLAS computes in less than half the time. Cost 2MnD flops.
     """
-    M, most = len(W), SMALL_PRODUCT // (B.size or 1) or 1  # rows in a group
+    # rows in a group
+    M = len(W)
+    most = SMALL_PRODUCT // (B.size or 1) or 1
     least = groups = -(-M // most)
     while M % groups and groups < 4 * least:
         groups += 1  # until all have as many rows

@@ -71,11 +71,14 @@ def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np
     """The inverse of `to_vector`: a dictionary with the names and shapes of `like` from `vector`
     (P,).
     """
-    vector, parts, end = np.asarray(vector, dtype=float), {}, 0
+    vector = np.asarray(vector, dtype=float)
+    parts = {}
+    end = 0
     size = len(vector)
     for name, value in like.items():
         value = np.asarray(value)
-        start, end = end, end + value.size
+        start = end
+        end = end + value.size
         if end <= size:
             parts[name] = vector[start:end].reshape(value.shape)
     if size != end:

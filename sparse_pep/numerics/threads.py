@@ -18,7 +18,9 @@ from typing import Any
 import threadpoolctl
 
 # %% ../../nbs/internals/numerics/threads.ipynb #536d00e8
-MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1  # names of glibc for options of `mallopt`
+# names of glibc for options of `mallopt`
+MMAP_THRESHOLD = -3
+TRIM_THRESHOLD = -1
 
 
 class BlasHold(ContextDecorator):
@@ -32,7 +34,9 @@ class BlasHold(ContextDecorator):
     pool: Any
 
     def __init__(self) -> None:
-        self.lock, self.depth, self.threads = Lock(), 0, 1
+        self.lock = Lock()
+        self.depth = 0
+        self.threads = 1
 
     def __enter__(self) -> "BlasHold":
         with self.lock:
@@ -56,7 +60,8 @@ class BlasHold(ContextDecorator):
             self.depth -= 1
             last = self.depth == 0
             if last:
-                self.threads, pool = 1, self.pool
+                self.threads = 1
+                pool = self.pool
                 take_control(force=True)
                 self.limiter.restore_original_limits()
                 take_control(force=True)

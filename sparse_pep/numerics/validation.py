@@ -133,9 +133,9 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
                 float(cell)
             except (TypeError, ValueError) as error:
                 kind = ValueError if isinstance(cell, (str, bytes)) else TypeError
-                where, rule = (
-                    f" in {_place(index)}" if index else "",
-                    "each cell of the argument must be a number, or a string that holds one number",
+                where = f" in {_place(index)}" if index else ""
+                rule = (
+                    "each cell of the argument must be a number, or a string that holds one number"
                 )
                 remedy = {
                     "X": " Give a table of text as a dataframe.",

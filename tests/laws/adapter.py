@@ -24,7 +24,10 @@ from sparse_pep.numerics.linalg import factorise
 from sparse_pep.shards import Rows
 from sparse_pep.streaming import remember
 
-in_memory, evidence, gradient, predict = Rows, model_evidence, model_gradient, model_predict
+in_memory = Rows
+evidence = model_evidence
+gradient = model_gradient
+predict = model_predict
 
 
 def in_pieces(X, y, n_rows=9, **columns):

@@ -53,7 +53,8 @@ PRIVATE = np.resize([0.0, 1.0, 0.5, 1e-7, 0.3], N)
 KNOWN = RNG.uniform(0.0, 0.3, size=N)
 WEIGHT = RNG.integers(1, 4, size=N).astype(float)
 Z = X[:5] + 0.1
-SE, M32 = SquaredExponential(1.5, [0.9, 1.4]), Matern32(1.5, 1.1)
+SE = SquaredExponential(1.5, [0.9, 1.4])
+M32 = Matern32(1.5, 1.1)
 # the first rows have one kind only
 KINDS = np.repeat([SIGN, VALUE, SLOPE, DIFFERENCE, MEAN], N // 5)
 # functionals, of which signs are the second group
@@ -107,7 +108,8 @@ class Problem:
 
     @cached_property
     def y(self):
-        rng, f = np.random.default_rng(1), F
+        rng = np.random.default_rng(1)
+        f = F
         if isinstance(self.likelihood, GroupedGaussian):
             return F + 0.4 * rng.normal(size=N)
         if isinstance(self.likelihood, Mixed):
@@ -173,7 +175,8 @@ class Problem:
 
     def covariances(self, jitter=0.0):
         """Kuu, Kuf and Kff."""
-        Kuu, X = self.features.Kuu(self.kernel), self.data["X"]
+        Kuu = self.features.Kuu(self.kernel)
+        X = self.data["X"]
         return (
             Kuu + jitter * np.diag(np.diag(Kuu)),
             self.features.Kuf(self.kernel, X),
@@ -188,11 +191,10 @@ class Problem:
             value = self.at_sites(fit)[0]()
             return value, abs(value)
         rows, labels = self.copies(self.column("weight", 1.0).astype(int))
-        noise, power = self.noise[rows], self.column("power", self.common_power)[rows]
-        (Kuu, Kuf, Kff), targets = (
-            self.covariances(fit.jitter),
-            np.atleast_2d(self.data["y"].T - self.mean(self.data["X"]).T),
-        )
+        noise = self.noise[rows]
+        power = self.column("power", self.common_power)[rows]
+        (Kuu, Kuf, Kff) = self.covariances(fit.jitter)
+        targets = np.atleast_2d(self.data["y"].T - self.mean(self.data["X"]).T)
         parts = [
             highprec.log_evidence(
                 Kuu,

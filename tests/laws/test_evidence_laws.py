@@ -34,14 +34,14 @@ def solved(name):
 
 def assert_same(one, other, close=1e-10, close_gradient=1e-8):
     """Two fits with their gradients: evidence, q(u) and gradient."""
-    (fit, gradient), (expected, expected_gradient) = one, other
-    assert fit.converged and expected.converged
+    (fit, gradient) = one
+    (expected, expected_gradient) = other
+    assert fit.converged
+    assert expected.converged
     assert error(fit.log_evidence, expected.log_evidence, abs(expected.log_evidence) + N) < close
     for ours, theirs in zip(adapter.whitened(fit), adapter.whitened(expected), strict=True):
-        assert (
-            error(ours[0], theirs[0]) < 1e2 * close
-            and error(ours[1], theirs[1], 1.0 + np.max(np.abs(theirs[1]))) < 1e2 * close
-        )
+        assert error(ours[0], theirs[0]) < 1e2 * close
+        assert error(ours[1], theirs[1], 1.0 + np.max(np.abs(theirs[1]))) < 1e2 * close
     assert gradient.keys() == expected_gradient.keys()
     size = max(N, *(np.max(np.abs(value)) for value in expected_gradient.values()))
     for name, value in expected_gradient.items():
@@ -50,9 +50,13 @@ def assert_same(one, other, close=1e-10, close_gradient=1e-8):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_evidence_is_that_of_dense_matrices(name):
-    problem, (fit, *_) = PROBLEMS[name], solved(name)
-    assert fit.converged and fit.jitter == 0.0 and fit.searched == (not problem.gaussian)
-    assert np.isfinite(fit.log_evidence) and fit.n_sweeps <= (0 if problem.gaussian else 200)
+    problem = PROBLEMS[name]
+    (fit, *_) = solved(name)
+    assert fit.converged
+    assert fit.jitter == 0.0
+    assert fit.searched == (not problem.gaussian)
+    assert np.isfinite(fit.log_evidence)
+    assert fit.n_sweeps <= (0 if problem.gaussian else 200)
     expected, _ = problem.dense(fit)
     assert error(fit.log_evidence, expected, abs(expected) + N) < (
         1e-12 if problem.gaussian else 1e-9
@@ -67,19 +71,20 @@ def test_the_evidence_is_level_in_the_sites(name):
     """Which is what a fixed point is: the largest lower bound at power 0, matched moments at
     power 1.
     """
-    problem, (fit, *_) = PROBLEMS[name], solved(name)
+    problem = PROBLEMS[name]
+    (fit, *_) = solved(name)
     value, slope = problem.at_sites(fit)
     enough = 1e-7 * abs(fit.log_evidence)
     assert abs(slope(np.random.default_rng(0), enough)) <= enough
     if problem.tight:  # and in the scale of the conditional
-        assert (
-            abs(value(1.0 + 1e-4) - value(1.0 - 1e-4)) / 2e-4 < enough and np.max(fit.scale) < 0.999
-        )
+        assert abs(value(1.0 + 1e-4) - value(1.0 - 1e-4)) / 2e-4 < enough
+        assert np.max(fit.scale) < 0.999
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_gradient_is_that_of_differences(name):
-    problem, (fit, gradient, rows) = PROBLEMS[name], solved(name)
+    problem = PROBLEMS[name]
+    (fit, gradient, rows) = solved(name)
     start = fit.start if fit.searched else None
 
     def value(parameters):
@@ -92,10 +97,8 @@ def test_the_gradient_is_that_of_differences(name):
         ).log_evidence
 
     parameters = problem.model.parameters()
-    assert (
-        list(gradient) == list(parameters)
-        and gradient_error(*slopes(value, parameters, gradient, 1e-3)) < 2e-6
-    )
+    assert list(gradient) == list(parameters)
+    assert gradient_error(*slopes(value, parameters, gradient, 1e-3)) < 2e-6
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -118,9 +121,12 @@ def test_a_weight_is_so_many_copies(name):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
-    problem, (fit, gradient, _) = PROBLEMS[name], solved(name)
+    problem = PROBLEMS[name]
+    (fit, gradient, _) = solved(name)
     rng = np.random.default_rng(4)
-    order, points, model = rng.permutation(N), np.arange(len(problem.features)), problem.model
+    order = rng.permutation(N)
+    points = np.arange(len(problem.features))
+    model = problem.model
     if isinstance(problem.features, InducingPoints):
         points = rng.permutation(len(points))
         model = replace(model, features=InducingPoints(problem.features.Z[points]))
@@ -142,7 +148,8 @@ def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
         adapter.predict(*one, X_TEST)
         for one in ((problem.model, fit.posteriors), (model, there.posteriors))
     )
-    assert error(moved[0], here[0]) < 1e-7 and error(moved[1], here[1]) < 1e-7
+    assert error(moved[0], here[0]) < 1e-7
+    assert error(moved[1], here[1]) < 1e-7
 
 
 @pytest.fixture(scope="module")
@@ -165,11 +172,11 @@ CUTS = [(place, name) for place, (every, _) in PLACES.items() for name in list(P
 
 @pytest.mark.parametrize(("place", "name"), CUTS)
 def test_cuts_do_not_matter(place, name, client):
-    problem, (fit, gradient, rows) = PROBLEMS[name], solved(name)
-    data, (model, power) = (
-        PLACES[place][1](problem.data, client),
-        (problem.model, problem.common_power),
-    )
+    problem = PROBLEMS[name]
+    (fit, gradient, rows) = solved(name)
+    data = PLACES[place][1](problem.data, client)
+    model = problem.model
+    power = problem.common_power
     kept = adapter.nothing_kept() if place == "nothing kept" else nullcontext()
     with (
         kept,
@@ -177,12 +184,14 @@ def test_cuts_do_not_matter(place, name, client):
         threadpool_limits(2 if place == "chunks" else 1),
     ):
         found = adapter.gradient(model, data, power, **problem.options)
-        assert found[0].n_sweeps == fit.n_sweeps and found[0].step == fit.step
+        assert found[0].n_sweeps == fit.n_sweeps
+        assert found[0].step == fit.step
         assert_same(found, (fit, gradient), 1e-10, 1e-9)
         if place == "pieces":
             for part, expected in zip(
                 adapter.left_out(model, data, power, **problem.options),
                 adapter.left_out(model, rows, power, **problem.options),
+                strict=True,
             ):
                 assert error(np.isfinite(part), np.isfinite(expected)) == 0.0
                 assert error(np.nan_to_num(part), np.nan_to_num(expected)) < 1e-7
@@ -256,22 +265,22 @@ def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
         Kuu, Kuf, _ = problem.covariances()
         V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
         for c, (B, mean) in enumerate(adapter.whitened(fit)):
-            assert (
-                error(B, np.eye(len(V)) + V * tau[c] @ V.T) < 1e-6
-                and error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
-            )
+            assert error(B, np.eye(len(V)) + V * tau[c] @ V.T) < 1e-6
+            assert error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
     if kept and problem.gaussian and not problem.private:
         whole, _, _ = solved(name)
         assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + N) < 1e-8
-        for ours, theirs in zip(adapter.whitened(fit), adapter.whitened(whole)):
-            assert error(ours[0], theirs[0]) < 1e-7 and error(ours[1], theirs[1]) < 1e-6
+        for ours, theirs in zip(adapter.whitened(fit), adapter.whitened(whole), strict=True):
+            assert error(ours[0], theirs[0]) < 1e-7
+            assert error(ours[1], theirs[1]) < 1e-6
 
 
 @pytest.mark.parametrize(
     "name", names(lambda problem: "blocks" not in problem.more and not problem.tight)
 )
 def test_blocks_of_one_are_no_blocks(name):
-    problem, (fit, gradient, _) = PROBLEMS[name], solved(name)
+    problem = PROBLEMS[name]
+    (fit, gradient, _) = solved(name)
     rows = in_memory(**problem.data | {"blocks": np.random.default_rng(2).permutation(N)})
     assert_same(
         adapter.gradient(problem.model, rows, problem.common_power, **problem.options),
@@ -283,11 +292,10 @@ def test_blocks_of_one_are_no_blocks(name):
 
 @pytest.mark.parametrize("name", names(lambda problem: not problem.private))
 def test_one_power_for_all_is_the_same_for_each(name):
-    problem, (fit, gradient, _) = PROBLEMS[name], solved(name)
-    rows, other = (
-        in_memory(**problem.data, power=np.full(N, problem.power)),
-        0.3 if problem.gaussian else problem.power,
-    )
+    problem = PROBLEMS[name]
+    (fit, gradient, _) = solved(name)
+    rows = in_memory(**problem.data, power=np.full(N, problem.power))
+    other = 0.3 if problem.gaussian else problem.power
     assert_same(
         adapter.gradient(problem.model, rows, other, **problem.options),
         (fit, gradient),
@@ -321,12 +329,14 @@ def test_lower_bounds_have_their_order(name):
     ).log_evidence
     assert plain < tight
     if problem.gaussian:
-        K, noise = problem.kernel(problem.inputs), problem.noise
+        K = problem.kernel(problem.inputs)
+        noise = problem.noise
         targets = np.atleast_2d(problem.y.T - problem.mean(problem.inputs).T)
         exact = sum(dense.exact_log_evidence(K, y, noise) for y in targets)
         # of whole blocks
         joint = adapter.evidence(problem.model, rows, 0.0, tight=True).log_evidence
-        assert tight <= joint + 1e-9 * N and joint < exact
+        assert tight <= joint + 1e-9 * N
+        assert joint < exact
     if isinstance(problem.features, InducingPoints):
         for more in ([[0.3, 0.7]], X[6:9]):
             richer = replace(
@@ -342,17 +352,16 @@ def test_a_row_left_out_is_predicted_from_the_others(name):
     """With all its copies; exact where sites do not depend on each other, which those of
     Gaussian noise do not.
     """
-    problem, n = PROBLEMS[name], 7
+    problem = PROBLEMS[name]
+    n = 7
     mean, var, density = adapter.left_out(
         problem.model, solved(name)[2], problem.common_power, **problem.options
     )
     others = in_memory(**{key: value[np.arange(N) != n] for key, value in problem.data.items()})
     fit = adapter.evidence(problem.model, others, problem.common_power, **problem.options)
     expected = adapter.predict(problem.model, fit.posteriors, problem.inputs[n : n + 1])
-    assert (
-        error(mean[..., n : n + 1], expected[0], 1.0) < 1e-9
-        and error(var[..., n : n + 1], expected[1]) < 1e-9
-    )
+    assert error(mean[..., n : n + 1], expected[0], 1.0) < 1e-9
+    assert error(var[..., n : n + 1], expected[1]) < 1e-9
     noise = problem.noise[n] + expected[1][..., 0]
     target = problem.y[n]
     assert (
@@ -368,7 +377,8 @@ def test_a_row_left_out_is_predicted_from_the_others(name):
 
 @pytest.mark.parametrize("name", SEARCHED)
 def test_a_search_from_its_own_end_is_over(name):
-    problem, (fit, _, rows) = PROBLEMS[name], solved(name)
+    problem = PROBLEMS[name]
+    (fit, _, rows) = solved(name)
     near = problem.model.with_parameters(
         {
             key: value + 0.02 * (key == "kernel.log_variance")
@@ -382,9 +392,8 @@ def test_a_search_from_its_own_end_is_over(name):
         )
         for model, start in searches
     )
-    assert (again.n_sweeps == 0 or problem.tight) and error(
-        again.log_evidence, fit.log_evidence
-    ) < 1e-9
+    assert again.n_sweeps == 0 or problem.tight
+    assert error(again.log_evidence, fit.log_evidence) < 1e-9
     assert error(warm.log_evidence, cold.log_evidence) < 1e-8
 
 
@@ -393,7 +402,8 @@ def test_a_search_from_its_own_end_is_over(name):
     "name", [name for name in PROBLEMS if not name.startswith(("searched", "mixed"))]
 )
 def test_an_estimator_has_this_evidence(name):
-    problem, (fit, _, _) = PROBLEMS[name], solved(name)
+    problem = PROBLEMS[name]
+    (fit, _, _) = solved(name)
     estimator = adapter.fitted_estimator(
         problem.model, tight=problem.tight, **{"power": problem.power} | problem.data
     )

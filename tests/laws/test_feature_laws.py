@@ -90,7 +90,8 @@ KERNELS_ON_A_LINE = {
     "matern52": Matern52(1.3, 0.9, active_dims=(0,)),
     "se": SquaredExponential(1.3, [0.9]),
 }
-PAIRS, REFUSED = [], []
+PAIRS = []
+REFUSED = []
 for kinds, kernels, inputs in [(FEATURES, KERNELS, X), (ON_A_LINE, KERNELS_ON_A_LINE, X_line)]:
     for (name, features), (kernel_name, kernel) in product(kinds.items(), kernels.items()):
         try:
@@ -116,11 +117,9 @@ def covariances(features, kernel, X):
 @every_pair
 def test_jointly_positive_semi_definite_with_the_function(features, kernel, X):
     Kuu, Kuf = covariances(features, kernel, X)
-    assert (
-        Kuu.shape == (len(features), len(features))
-        and Kuf.shape == (len(features), len(X))
-        and error(Kuu, Kuu.T) < 1e-15
-    )
+    assert Kuu.shape == (len(features), len(features))
+    assert Kuf.shape == (len(features), len(X))
+    assert error(Kuu, Kuu.T) < 1e-15
     assert all(K.flags.c_contiguous and K.dtype == np.float64 for K in (Kuu, Kuf))
     joint = np.block([[Kuu, Kuf], [Kuf.T, kernel(X)]])
     assert np.linalg.eigvalsh(joint)[0] > -1e-14 * np.trace(joint)
@@ -155,18 +154,15 @@ def test_description_and_parameters_go_round_and_columns_are_independent(feature
     Kuu, Kuf = covariances(features, kernel, X)
     described = from_config(json.loads(json.dumps(to_config(features, "features"))), "features")
     rebuilt = features.with_parameters(features.parameters())
-    assert type(described) is type(rebuilt) is type(features) and len(rebuilt) == len(features)
-    for got, expected in zip(covariances(described, kernel, X), (Kuu, Kuf)):
+    assert type(described) is type(rebuilt) is type(features)
+    assert len(rebuilt) == len(features)
+    for got, expected in zip(covariances(described, kernel, X), (Kuu, Kuf), strict=True):
         np.testing.assert_array_equal(got, expected)
     # of |cov(u, f)|, at most
-    apart, scale = (
-        np.column_stack([features.Kuf(kernel, x[None]) for x in X]),
-        np.sqrt(np.max(np.abs(Kuu)) * np.max(kernel.diag(X))),
-    )
-    assert (
-        error(rebuilt.Kuu(kernel), Kuu) < 1e-14
-        and error(rebuilt.Kuf(kernel, X), Kuf, scale) < 1e-14
-        and error(apart, Kuf, scale) < 1e-14
-    )
+    apart = np.column_stack([features.Kuf(kernel, x[None]) for x in X])
+    scale = np.sqrt(np.max(np.abs(Kuu)) * np.max(kernel.diag(X)))
+    assert error(rebuilt.Kuu(kernel), Kuu) < 1e-14
+    assert error(rebuilt.Kuf(kernel, X), Kuf, scale) < 1e-14
+    assert error(apart, Kuf, scale) < 1e-14
     with pytest.raises(ValueError, match="column"):
         features.Kuf(kernel, np.ones((3, 5)))

@@ -63,10 +63,14 @@ KERNELS = {
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 RNG = np.random.default_rng(0)
-X1, X2 = RNG.normal(size=(7, 3)), RNG.normal(size=(9, 3))
+X1 = RNG.normal(size=(7, 3))
+X2 = RNG.normal(size=(9, 3))
 # codes for the kernels that need them, numbers for the others
-X1[:, 2], X2[:, 2] = np.arange(7) % 3, np.arange(9) % 3
-BAR, BAR_SELF, BAR_DIAG = (RNG.normal(size=(7, 9)), RNG.normal(size=(7, 7)), RNG.normal(size=9))
+X1[:, 2] = np.arange(7) % 3
+X2[:, 2] = np.arange(9) % 3
+BAR = RNG.normal(size=(7, 9))
+BAR_SELF = RNG.normal(size=(7, 7))
+BAR_DIAG = RNG.normal(size=9)
 
 
 def leaves(kernel):
@@ -85,11 +89,12 @@ def stationary(kernel):
 @every_kernel
 def test_symmetric_and_positive_semi_definite_with_its_diagonal(kernel):
     K = kernel(X2)
-    assert (
-        K.shape == (9, 9) and error(K, K.T) < 1e-15 and error(kernel.diag(X2), np.diag(K)) < 1e-14
-    )
+    assert K.shape == (9, 9)
+    assert error(K, K.T) < 1e-15
+    assert error(kernel.diag(X2), np.diag(K)) < 1e-14
     values = np.linalg.eigvalsh(K)
-    assert values[0] > -1e-14 * values[-1] and values[-1] > 0
+    assert values[0] > -1e-14 * values[-1]
+    assert values[-1] > 0
 
 
 @every_kernel
@@ -116,7 +121,8 @@ def test_each_entry_depends_on_its_two_rows_only(kernel):
 @pytest.mark.parametrize("alone", [False, True], ids=["k(X1, X2)", "k(X1)"])
 def test_pull_back_equals_finite_differences(kernel, alone):
     other, bar = (None, BAR_SELF) if alone else (X2, BAR)
-    before, moving = bar.copy(), [d for d in range(3) if d not in kernel.codes]
+    before = bar.copy()
+    moving = [d for d in range(3) if d not in kernel.codes]
     gradient, X1_bar = kernel.vjp(X1, other)[1](bar)
     np.testing.assert_array_equal(bar, before)
     claimed, found = slopes(
@@ -154,17 +160,19 @@ def test_pull_back_of_the_diagonal_equals_finite_differences(kernel):
     ],
 )
 def test_active_dims_is_the_kernel_on_those_columns(name):
-    kernel, dims = KERNELS[name], (4, 0, 2)
-    wide1, wide2 = RNG.normal(size=(7, 5)), RNG.normal(size=(9, 5))
+    kernel = KERNELS[name]
+    dims = (4, 0, 2)
+    wide1 = RNG.normal(size=(7, 5))
+    wide2 = RNG.normal(size=(9, 5))
     chosen = replace(kernel, active_dims=dims)
     for other, narrow, bar in ((wide2, wide2[:, dims], BAR), (None, None, BAR_SELF)):
-        (K, pull), (expected, narrow_pull) = (
-            chosen.vjp(wide1, other),
-            kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow),
-        )
+        (K, pull) = chosen.vjp(wide1, other)
+        (expected, narrow_pull) = kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow)
         assert error(K, expected) < 1e-15
-        (gradient, X_bar), (expected_gradient, narrow_bar) = pull(bar), narrow_pull(bar)
-        assert error(X_bar[:, dims], narrow_bar) < 1e-14 and not np.any(X_bar[:, [1, 3]])
+        (gradient, X_bar) = pull(bar)
+        (expected_gradient, narrow_bar) = narrow_pull(bar)
+        assert error(X_bar[:, dims], narrow_bar) < 1e-14
+        assert not np.any(X_bar[:, [1, 3]])
         for key in gradient:  # a sum of terms of both signs: rounding counts against their sizes
             assert (
                 error(gradient[key], expected_gradient[key], np.vdot(np.abs(bar), np.abs(expected)))
@@ -182,12 +190,11 @@ def test_description_goes_through_json_without_a_change(kernel):
 
 @every_kernel
 def test_shown_is_a_call_that_makes_it_again(kernel):
-    back, parameters = eval(repr(kernel)), kernel.parameters()
-    assert (
-        list(back.parameters()) == list(parameters)
-        and repr(back) == repr(kernel)
-        and "array" not in repr(kernel)
-    )
+    back = eval(repr(kernel))
+    parameters = kernel.parameters()
+    assert list(back.parameters()) == list(parameters)
+    assert repr(back) == repr(kernel)
+    assert "array" not in repr(kernel)
     for name, value in back.parameters().items():  # to three digits of numbers up to 4
         np.testing.assert_allclose(value, parameters[name], rtol=0.0, atol=5e-3)
     assert error(back(X1, X2), kernel(X1, X2)) < 0.01
@@ -234,14 +241,17 @@ def test_stretching_inputs_and_lengths_changes_nothing(name, factor):
 @pytest.mark.parametrize("name", [n for n, k in KERNELS.items() if stationary(k)])
 def test_a_large_offset_changes_nothing(name):
     # so that 1e6 more is still exact
-    kernel, (A, B) = KERNELS[name], (np.round(X * 2**20) / 2**20 for X in (X1, X2))
+    kernel = KERNELS[name]
+    (A, B) = (np.round(X * 2**20) / 2**20 for X in (X1, X2))
     scale = kernel.diag(A)[0]
     for other, bar in ((B, BAR), (None, BAR_SELF)):
         (K, pull), (expected, pull_here) = (
             kernel.vjp(A + c, None if other is None else B + c) for c in (1e6, 0.0)
         )
-        (gradient, X_bar), (expected_gradient, expected_bar) = pull(bar), pull_here(bar)
-        assert error(K, expected, scale) < 1e-9 and error(X_bar, expected_bar, 10.0 * scale) < 1e-9
+        (gradient, X_bar) = pull(bar)
+        (expected_gradient, expected_bar) = pull_here(bar)
+        assert error(K, expected, scale) < 1e-9
+        assert error(X_bar, expected_bar, 10.0 * scale) < 1e-9
         assert all(
             error(gradient[key], expected_gradient[key], 10.0 * scale) < 1e-9
             for key in expected_gradient
@@ -292,10 +302,11 @@ def test_a_description_of_nothing_is_refused(what, config):
 
 
 def test_sums_and_products_are_flat():
-    a, b, c = SquaredExponential(), Linear(), White()
-    assert (a + b + c).kernels == (a + (b + c)).kernels == (a, b, c) and (a * b * c).kernels == (
-        a * (b * c)
-    ).kernels == (a, b, c)
+    a = SquaredExponential()
+    b = Linear()
+    c = White()
+    assert (a + b + c).kernels == (a + (b + c)).kernels == (a, b, c)
+    assert (a * b * c).kernels == (a * (b * c)).kernels == (a, b, c)
     assert [len(k.kernels) for k in (a * b + c, (a + b) * c)] == [2, 2]
     for combine in (lambda: a + 1.0, lambda: a * 2.0):
         with pytest.raises(TypeError, match="kernel.*float"):

@@ -11,7 +11,8 @@ properties = settings(
 
 def error(got, expected, scale=None):
     """Largest difference, relative to the largest entry of `expected` (or to `scale`)."""
-    got, expected = np.asarray(got, dtype=float), np.asarray(expected, dtype=float)
+    got = np.asarray(got, dtype=float)
+    expected = np.asarray(expected, dtype=float)
     assert got.shape == expected.shape, f"shape {got.shape}, expected {expected.shape}"
     assert np.all(np.isfinite(got)), "not finite"
     scale = np.max(np.abs(expected), initial=0.0) if scale is None else scale
@@ -59,7 +60,9 @@ def slopes(f, parameters, gradient, step=1e-4):
     one.
     """
     assert gradient.keys() == parameters.keys()
-    rng, claimed, found = np.random.default_rng(0), {}, {}
+    rng = np.random.default_rng(0)
+    claimed = {}
+    found = {}
     for name, value in parameters.items():
         direction = rng.choice([-1.0, 1.0], np.shape(value)) * rng.uniform(
             0.5, 1.5, np.shape(value)

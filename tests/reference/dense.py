@@ -37,17 +37,19 @@ def log_evidence(Kuu, Kuf, kff, y, noise, power):
     """
     Q = projected(Kuu, Kuf)
     D = kff - np.diag(Q)
-    noise, power = np.broadcast_to(noise, y.shape), np.broadcast_to(power, y.shape)
+    noise = np.broadcast_to(noise, y.shape)
+    power = np.broadcast_to(power, y.shape)
     correction = sum(
         (1 - a) / (2 * a) * np.log1p(a * d / s) if a else d / (2 * s)
-        for a, d, s in zip(power, D, noise)
+        for a, d, s in zip(power, D, noise, strict=True)
     )
     return log_normal(y, Q + np.diag(power * D + noise)) - correction
 
 
 def tight_bound(Kuu, Kuf, Kff, y, noise, labels):
     """The tight form at power 0, with a block for each label."""
-    Q, eye = projected(Kuu, Kuf), np.eye(len(y))
+    Q = projected(Kuu, Kuf)
+    eye = np.eye(len(y))
     D = np.where(labels[:, None] == labels, Kff - Q, 0.0)
     return log_normal(y, Q + noise * eye) - 0.5 * log_det(eye + D / noise)
 
@@ -69,7 +71,8 @@ def pivoted_cholesky(K, n):
     """Rows that a pivoted Cholesky factorisation of K picks, from the Schur complements
     themselves.
     """
-    left, chosen = K.copy(), []
+    left = K.copy()
+    chosen = []
     for _ in range(n):
         pivot = int(np.argmax(np.diag(left)))
         left = left - np.outer(left[:, pivot], left[pivot]) / left[pivot, pivot]

@@ -31,19 +31,28 @@ def log_evidence(z, V, D, blocks, powers, weights, outer, inner):
     `outer` holds T (n, n) and nu (n,) by latent function and block, `inner` tau and nu (2, C, N) of
     single data.
     """
-    total, q, units = 0.0, [], np.empty((len(V), len(blocks)))
+    total = 0.0
+    q = []
+    units = np.empty((len(V), len(blocks)))
     for c, V_c in enumerate(V):
         P = sum(
             w * V_c[:, rows] @ T @ V_c[:, rows].T
-            for rows, w, (T, _) in zip(blocks, weights, outer[c])
+            for rows, w, (T, _) in zip(blocks, weights, outer[c], strict=True)
         )
-        h = sum(w * V_c[:, rows] @ nu for rows, w, (_, nu) in zip(blocks, weights, outer[c]))
+        h = sum(
+            w * V_c[:, rows] @ nu
+            for rows, w, (_, nu) in zip(blocks, weights, outer[c], strict=True)
+        )
         value, *moments = gaussian(np.zeros(len(h)), np.eye(len(h)), P, h, 1.0)
-        total, _ = total + value, q.append(moments)
-    for b, (rows, a, w) in enumerate(zip(blocks, powers, weights)):
-        part, cavities = 0.0, np.empty((2, len(V), len(rows)))
+        total = total + value
+        _ = q.append(moments)
+    for b, (rows, a, w) in enumerate(zip(blocks, powers, weights, strict=True)):
+        part = 0.0
+        cavities = np.empty((2, len(V), len(rows)))
         for c, (m, S) in enumerate(q):
-            W, (T, nu), (tau, shift) = V[c][:, rows], outer[c][b], inner[:, c, rows]
+            W = V[c][:, rows]
+            (T, nu) = outer[c][b]
+            (tau, shift) = inner[:, c, rows]
             inside = D[c][np.ix_(rows, rows)]
             units[c, b] = np.max(np.diag(W.T @ S @ W + 1e-6 * inside))
             gone, mean, cov = gaussian(W.T @ m, W.T @ S @ W, -T, -nu, a)
@@ -66,9 +75,11 @@ def outer_sites(D, tau, nu, blocks, powers):
     for c in range(len(D)):
         R = [
             np.linalg.inv(np.eye(len(rows)) + a * tau[c, rows, None] * D[c][np.ix_(rows, rows)])
-            for rows, a in zip(blocks, powers)
+            for rows, a in zip(blocks, powers, strict=True)
         ]
-        each.append([(R_b * tau[c, rows], R_b @ nu[c, rows]) for R_b, rows in zip(R, blocks)])
+        each.append(
+            [(R_b * tau[c, rows], R_b @ nu[c, rows]) for R_b, rows in zip(R, blocks, strict=True)]
+        )
     return each
 
 
@@ -83,19 +94,17 @@ def slope(log_z, outer, inner, units, variance, rng, enough):
     moves = [
         [
             (rng.normal(size=T.shape) / unit, rng.normal(size=len(T)) / np.sqrt(unit))
-            for (T, _), unit in zip(*pair)
+            for (T, _), unit in zip(*pair, strict=True)
         ]
-        for pair in zip(outer, units)
+        for pair in zip(outer, units, strict=True)
     ]
-    d_inner, found = (
-        rng.normal(size=inner.shape) / np.reshape([variance, np.sqrt(variance)], (2, 1, 1)),
-        np.inf,
-    )
+    d_inner = rng.normal(size=inner.shape) / np.reshape([variance, np.sqrt(variance)], (2, 1, 1))
+    found = np.inf
 
     def at(x):
         moved = [
-            [(T + x * (dT + dT.T), nu + x * dnu) for (T, nu), (dT, dnu) in zip(*pair)]
-            for pair in zip(outer, moves)
+            [(T + x * (dT + dT.T), nu + x * dnu) for (T, nu), (dT, dnu) in zip(*pair, strict=True)]
+            for pair in zip(outer, moves, strict=True)
         ]
         return log_z(moved, inner + x * d_inner)
 
@@ -118,7 +127,8 @@ def one_dimensional(log_p, mean, var, power, width):
     """
     h = min(1 / 6, 0.05 * width / np.sqrt(np.max(var)))
     t = np.arange(-30.0, 30.0 + h, h)  # data far from the cavity, and steep log p, move the mass
-    weights, ell = norm.pdf(t) * h, log_p(mean[:, None] + np.sqrt(var)[:, None] * t)
+    weights = norm.pdf(t) * h
+    ell = log_p(mean[:, None] + np.sqrt(var)[:, None] * t)
     if not power:
         return ell @ weights
     level = logsumexp(power * ell, b=weights, axis=1) / power
@@ -166,9 +176,11 @@ def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights, g
     slope when all sites move at once, given a generator and what is small enough. `offset` (C, N)
     is the mean of f, `blocks` the rows of each block, `groups` (N,) their likelihoods.
     """
-    C, sites = likelihood.n_latent, np.stack([fit.site_precision, fit.site_shift])
+    C = likelihood.n_latent
+    sites = np.stack([fit.site_precision, fit.site_shift])
     V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
-    D, total = Kff - V.T @ V, np.dot(weights, [len(rows) for rows in blocks])
+    D = Kff - V.T @ V
+    total = np.dot(weights, [len(rows) for rows in blocks])
     np.fill_diagonal(D, np.maximum(np.diag(D), 0.0))
 
     def z(rows, mean, var, a):
@@ -196,12 +208,14 @@ def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights, g
 
     # of w'u, as those of blocks of one are; what is inside of such a block cancels
     if fit.own_sites:
-        outer, inner = (
-            [[(t[None, None], n[None]) for t, n in zip(*own)] for own in zip(*sites)],
-            np.zeros(sites.shape),
-        )
+        outer = [
+            [(t[None, None], n[None]) for t, n in zip(*own, strict=True)]
+            for own in zip(*sites, strict=True)
+        ]
+        inner = np.zeros(sites.shape)
     else:
-        outer, inner = outer_sites([D] * C, *sites, blocks, powers), sites
+        outer = outer_sites([D] * C, *sites, blocks, powers)
+        inner = sites
     units = log_evidence(z, [V] * C, [D] * C, blocks, powers, weights, outer, inner)[1]
     return lambda v=1.0: log_z(outer, inner, v), lambda rng, enough: slope(
         log_z, outer, inner, units, np.max(Kff), rng, enough

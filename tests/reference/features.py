@@ -50,7 +50,7 @@ def slope_covariance(covariance, z1, d1, z2, d2):
     def along(*steps):
         moved = [
             [mp.mpf(float(value)) + step * (i == d) for i, value in enumerate(z)]
-            for z, d, step in zip((z1, z2), (d1, d2), steps)
+            for z, d, step in zip((z1, z2), (d1, d2), steps, strict=True)
         ]
         return exact_kernel(*covariance, *moved)
 
@@ -66,8 +66,11 @@ class MaternSpace:
     """
 
     def __init__(self, p, variance, lengthscale, a, b):
-        self.p, self.a, self.b = p, mp.mpf(a), mp.mpf(b)
-        self.variance, self.rate = mp.mpf(variance), mp.sqrt(2 * p - 1) / mp.mpf(lengthscale)
+        self.p = p
+        self.a = mp.mpf(a)
+        self.b = mp.mpf(b)
+        self.variance = mp.mpf(variance)
+        self.rate = mp.sqrt(2 * p - 1) / mp.mpf(lengthscale)
         self.noise = {1: 2, 2: 4, 3: mp.mpf(16) / 3}[p] * self.rate ** (2 * p - 1) * self.variance
         # cov(f^(i), f^(j)) = (-1)^j k^(i+j)(0), from the series of k on the right of 0; odd ones
         # vanish up to order 2p - 2

@@ -9,7 +9,8 @@ mp.mp.dps = 50
 def kernel(name, variance, lengthscale, x1, x2):
     """k(x1, x2) of two points."""
     r2 = mp.fsum(
-        ((mp.mpf(a) - mp.mpf(b)) / mp.mpf(ell)) ** 2 for a, b, ell in zip(x1, x2, lengthscale)
+        ((mp.mpf(a) - mp.mpf(b)) / mp.mpf(ell)) ** 2
+        for a, b, ell in zip(x1, x2, lengthscale, strict=True)
     )
     if name == "se":
         return mp.mpf(variance) * mp.exp(-r2 / 2)
@@ -35,12 +36,12 @@ class Regression:
     """
 
     def __init__(self, covariance, X, y, Z, noise, power):
-        self.covariance, self.Z, power = covariance, Z, np.broadcast_to(power, len(y))
-        self.Kuu, self.Kuf, Kff = (
-            gram(covariance, Z, Z),
-            gram(covariance, Z, X),
-            gram(covariance, X, X),
-        )
+        self.covariance = covariance
+        self.Z = Z
+        power = np.broadcast_to(power, len(y))
+        self.Kuu = gram(covariance, Z, Z)
+        self.Kuf = gram(covariance, Z, X)
+        Kff = gram(covariance, X, X)
         self.log_evidence, _ = log_evidence(
             self.Kuu, self.Kuf, Kff, y, np.full(len(y), noise), np.arange(len(y)), power
         )
@@ -58,7 +59,8 @@ class Regression:
     def predict_f(self, X):
         """Mean (S,) and variance (S,) of f."""
         Kus = gram(self.covariance, self.Z, X)
-        lost, gained = Kus.T * self.Kuu**-1 * Kus, Kus.T * self.A**-1 * Kus
+        lost = Kus.T * self.Kuu**-1 * Kus
+        gained = Kus.T * self.A**-1 * Kus
         var = [kernel(*self.covariance, x, x) - lost[s, s] + gained[s, s] for s, x in enumerate(X)]
         return as_float(Kus.T * self.weights).ravel(), np.array([float(v) for v in var])
 
@@ -78,25 +80,21 @@ def log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False):
     """
     Kuu, Kuf, K = (mp.matrix(A.tolist()) for A in (Kuu, Kuf, Kff))
     Q = Kuf.T * Kuu**-1 * Kuf
-    D, cov, penalty = K - Q, Q.copy(), mp.mpf(0)
+    D = K - Q
+    cov = Q.copy()
+    penalty = mp.mpf(0)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label).tolist()
-        a, one, var = (
-            mp.mpf(float(powers[rows[0]])),
-            mp.eye(len(rows)),
-            [mp.mpf(float(noise[r])) for r in rows],
-        )
-        inside, own, root = (
-            mp.matrix([[D[r, s] for s in rows] for r in rows]),
-            mp.diag(var),
-            mp.diag([1 / mp.sqrt(v) for v in var]),
-        )
+        a = mp.mpf(float(powers[rows[0]]))
+        one = mp.eye(len(rows))
+        var = [mp.mpf(float(noise[r])) for r in rows]
+        inside = mp.matrix([[D[r, s] for s in rows] for r in rows])
+        own = mp.diag(var)
+        root = mp.diag([1 / mp.sqrt(v) for v in var])
         S = root * inside * root
         if tight:
-            own, penalty = (
-                ((1 - a) * own**-1 + a * (own + inside) ** -1) ** -1,
-                penalty + log_det(one + (1 - a) * S) / 2,
-            )
+            own = ((1 - a) * own**-1 + a * (own + inside) ** -1) ** -1
+            penalty = penalty + log_det(one + (1 - a) * S) / 2
         else:
             own += a * inside
             penalty += (
@@ -108,7 +106,8 @@ def log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False):
             for j, s in enumerate(rows):
                 cov[r, s] += own[i, j]
     targets = mp.matrix(y.tolist())
-    fit, det = (targets.T * mp.cholesky_solve(cov, targets))[0], log_det(cov)
+    fit = (targets.T * mp.cholesky_solve(cov, targets))[0]
+    det = log_det(cov)
     return float(-(fit + det + len(y) * mp.log(2 * mp.pi)) / 2 - penalty), float(
         fit + abs(det) + abs(penalty)
     )

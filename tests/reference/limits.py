@@ -82,23 +82,22 @@ def variational_optimum(log_p, y, Kuu, Kuf, kff):
     those of a trapezoid rule.
     """
     L = np.linalg.cholesky(Kuu)
-    V, M, lower = np.linalg.solve(L, Kuf), len(L), np.tril_indices(len(L))
+    V = np.linalg.solve(L, Kuf)
+    M = len(L)
+    lower = np.tril_indices(len(L))
 
     def minus_bound(x):
-        m, C = x[:M], np.zeros((M, M))
+        m = x[:M]
+        C = np.zeros((M, M))
         C[lower] = x[M:]
         sd = np.sqrt(kff - np.sum(V**2, axis=0) + np.sum((C.T @ V) ** 2, axis=0))
         step = min(1 / 6, 0.05 / np.max(sd))
         t = np.arange(-13, 13 + step, step)
-        weights, values = (
-            norm.pdf(t) * step,
-            log_p((V.T @ m)[:, None] + sd[:, None] * t, y[:, None]),
-        )
-        z, d1, d2 = (
-            values @ weights,
-            values @ (weights * t) / sd,
-            values @ (weights * (t**2 - 1)) / sd**2,
-        )
+        weights = norm.pdf(t) * step
+        values = log_p((V.T @ m)[:, None] + sd[:, None] * t, y[:, None])
+        z = values @ weights
+        d1 = values @ (weights * t) / sd
+        d2 = values @ (weights * (t**2 - 1)) / sd**2
         kl = (np.sum(C**2) + m @ m - M) / 2 - np.sum(np.log(np.abs(np.diag(C))))
         # d/dvar of an expectation is half its second derivative in the mean
         C_bar = V * d2 @ V.T @ C - C + np.diag(1 / np.diag(C))
@@ -127,12 +126,16 @@ def sparse_ep(K, y, slopes, sweeps=200):
     it out is putting it in with the opposite signs. log Z is the integral of prior times sites,
     each site scaled so that the tilted mass is right.
     """
-    W, a, C = np.linalg.solve(K.uu, K.uf), np.zeros(len(K.uu)), np.zeros(K.uu.shape)
+    W = np.linalg.solve(K.uu, K.uf)
+    a = np.zeros(len(K.uu))
+    C = np.zeros(K.uu.shape)
     tau, nu, log_c = np.zeros((3, len(y)))
 
     def absorb(a, C, n, tau, nu):
         k = K.uf[:, n]
-        mean, var, s = k @ a, W[:, n] @ k + k @ C @ k, C @ k + W[:, n]
+        mean = k @ a
+        var = W[:, n] @ k + k @ C @ k
+        s = C @ k + W[:, n]
         return a + s * (nu - tau * mean) / (1 + tau * var), C - tau / (1 + tau * var) * np.outer(
             s, s
         )
@@ -140,9 +143,11 @@ def sparse_ep(K, y, slopes, sweeps=200):
     for _ in range(sweeps):
         for n, k in enumerate(K.uf.T):
             a, C = absorb(a, C, n, -tau[n], -nu[n])
-            mean, var = k @ a, W[:, n] @ k + k @ C @ k
+            mean = k @ a
+            var = W[:, n] @ k + k @ C @ k
             log_z, q, r = slopes(y[n], mean, K.ff[n, n] + k @ C @ k)
-            tau[n], nu[n] = -r / (1 + r * var), (q - r * mean) / (1 + r * var)
+            tau[n] = -r / (1 + r * var)
+            nu[n] = (q - r * mean) / (1 + r * var)
             cavity = 0.5 * mean**2 / var - 0.5 * (mean / var + nu[n]) ** 2 / (1 / var + tau[n])
             log_c[n] = log_z + 0.5 * np.log1p(tau[n] * var) + cavity
             a, C = absorb(a, C, n, tau[n], nu[n])

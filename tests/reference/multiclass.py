@@ -22,7 +22,8 @@ def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):
     """z, d1 (C,) and d2 (C,) of one datum; mean, var (C,)."""
     n_classes = len(mean)
     order = np.r_[y, np.delete(np.arange(n_classes), y)]
-    m, s = mean[order], var[order]
+    m = mean[order]
+    s = var[order]
     root = np.linalg.cholesky(np.diag(s[1:]) + s[0])
     steps = np.minimum(widest, fine / np.abs(root).max(axis=0))
     axes = [np.arange(-np.ceil(reach / h), np.ceil(reach / h) + 1) * h for h in steps]
@@ -38,7 +39,8 @@ def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):
         z = np.log1p(np.exp(log_weight) @ np.expm1(power * ell)) / power
     else:
         z = log_mass / power
-    d1, d2 = first @ w, second @ w + power * ((first - (first @ w)[:, None]) ** 2 @ w)
+    d1 = first @ w
+    d2 = second @ w + power * ((first - (first @ w)[:, None]) ** 2 @ w)
     back = np.argsort(order)
     return z, d1[back], d2[back]
 
@@ -47,12 +49,15 @@ def by_heights(y, mean, var, powers, step=0.35, reach=7.5):
     """z, d1 (C,) and d2 (C,) of one data point for each power, with some thousands of heights
     and of nodes for each class.
     """
-    spread, classes, results = reach * np.sqrt(var), np.arange(len(mean)), []
+    spread = reach * np.sqrt(var)
+    classes = np.arange(len(mean))
+    results = []
     r = np.arange(np.min(mean - spread) - 5.0, np.max(mean + spread) + 32.0, step)
 
     def averages(c, tilt):
         f_step = min(step, spread[c] / 60.0)
-        f, out = np.arange(mean[c] - spread[c], mean[c] + spread[c], f_step), np.zeros((2, len(r)))
+        f = np.arange(mean[c] - spread[c], mean[c] + spread[c], f_step)
+        out = np.zeros((2, len(r)))
         for part in np.array_split(f, len(f) // 300 + 1):
             x = part[:, None] - r
             weight = (
@@ -69,17 +74,17 @@ def by_heights(y, mean, var, powers, step=0.35, reach=7.5):
         below, slope = np.transpose(
             [averages(c, power) if c == y else others[c] for c in classes], (1, 0, 2)
         )
-        chi, rest = slope / np.maximum(below, 1e-300), np.prod(below[classes != y], axis=0)
+        chi = slope / np.maximum(below, 1e-300)
+        rest = np.prod(below[classes != y], axis=0)
         mass = below[y] * rest
-        one, two = (
-            step * mass @ chi.T,
-            step * np.array([(mass * chi[c]) @ chi[classes != c].sum(0) for c in classes]),
-        )
+        one = step * mass @ chi.T
+        two = step * np.array([(mass * chi[c]) @ chi[classes != c].sum(0) for c in classes])
         z = (
             np.log(one.sum() / gamma(1.0 + power)) / power
             if power
             else -step * below[y] @ (1.0 - rest)
         )
-        p, q = one / one.sum(), np.array([one[classes != c].sum() for c in classes]) / one.sum()
+        p = one / one.sum()
+        q = np.array([one[classes != c].sum() for c in classes]) / one.sum()
         results.append((z, np.where(classes == y, q, -p), power * p * q - two / one.sum()))
     return results

@@ -69,7 +69,9 @@ def odd_cells(rng, table):
     """
     table = table.astype(str).replace("nan", "")
     for _ in range(rng.integers(0, 4)):
-        row, column, place = rng.integers(len(table)), rng.integers(table.shape[1]), rng.integers(6)
+        row = rng.integers(len(table))
+        column = rng.integers(table.shape[1])
+        place = rng.integers(6)
         if place < 4:
             table.iloc[row if place < 3 else slice(None), column] = str(rng.choice(WORDS))
         elif place == 4:
@@ -83,7 +85,8 @@ def odd_cells(rng, table):
 
 def damaged(rng, content):
     """Bytes that are cut, taken out, repeated, overwritten, put in or flipped."""
-    damage, place = rng.integers(6), int(rng.integers(len(content) + 1))
+    damage = rng.integers(6)
+    place = int(rng.integers(len(content) + 1))
     end = min(len(content), place + int(rng.integers(1, 40)))
     if damage == 5:
         flipped = bytearray(content)
@@ -114,18 +117,17 @@ def forged(rng, content):
     """
     with np.load(io.BytesIO(content)) as archive:
         arrays = dict(archive)
-    name, packed = (
-        str(
-            rng.choice(
-                [name for name, array in arrays.items() if name != "description" and array.ndim]
-            )
-        ),
-        bool(rng.integers(2)),
+    name = str(
+        rng.choice([name for name, array in arrays.items() if name != "description" and array.ndim])
     )
-    array, text = arrays[name], str(arrays["description"])
+    packed = bool(rng.integers(2))
+    array = arrays[name]
+    text = str(arrays["description"])
     match rng.integers(7):
         case 0:
-            arrays[name], packed = np.zeros(20_000_000), True  # 160 MB in few bytes
+            # 160 MB in few bytes
+            arrays[name] = np.zeros(20_000_000)
+            packed = True
         case 1:
             arrays["../../outside"] = arrays.pop(name)
         case 2:
@@ -153,8 +155,10 @@ def table_file(rng):
     """The end of a file's name and its content: CSV, zipped CSV or Parquet, with odd cells,
     damaged bytes, or both.
     """
-    table, ending = frame(rng), rng.choice(["csv", "csv", "csv.gz", "parquet"])
-    cells, bytes_too = rng.integers(2), rng.integers(2)
+    table = frame(rng)
+    ending = rng.choice(["csv", "csv", "csv.gz", "parquet"])
+    cells = rng.integers(2)
+    bytes_too = rng.integers(2)
     if ending == "parquet":
         table = table.sample(frac=1.0, axis=1, random_state=int(rng.integers(1000)))
         if cells:

@@ -45,7 +45,8 @@ class Problem:
         X, self.X_test = (
             (rng.normal(size=(n, D)) + [M / 2, *np.zeros(D - 1)]) * scale_X for n in (N, 4)
         )
-        self.X, self.y = X, scale_y * (np.sin(2 * X[:, 0] / scale_X) + rng.normal(size=N))
+        self.X = X
+        self.y = scale_y * (np.sin(2 * X[:, 0] / scale_X) + rng.normal(size=N))
         self.power = np.resize([0.0, 1.0, 0.5, 1e-7], N) if power == "private" else power
         kernel = KERNELS[name](scale_y**2 * rng.uniform(0.5, 2.0), scale_X * lengthscale)
         self.model = Model(
@@ -56,7 +57,8 @@ class Problem:
 
     def arrays(self):
         """Kuu, Kuf and kff of the model at the data."""
-        kernel, features = self.model.kernel, self.model.features
+        kernel = self.model.kernel
+        features = self.model.features
         return features.Kuu(kernel), features.Kuf(kernel, self.X), kernel.diag(self.X)
 
 

@@ -73,7 +73,8 @@ def cdf(likelihood, y, mean, var, given_f=None):
         labels if isinstance(likelihood, Binary) else GIVEN_F[type(likelihood).__name__]
     )
     with mp.workdps(25):
-        step, y = mp.mpf(1) / 12, mp.mpf(float(y))
+        step = mp.mpf(1) / 12
+        y = mp.mpf(float(y))
         nodes = [step * k for k in range(-96, 97)]
         return (
             mp.fsum(

@@ -19,7 +19,8 @@ TABLE = Path(__file__).with_name("tilted.json.gz")
 
 def probit(f, y):
     """log Phi(y f), without loss on either side."""
-    t, root = y * f, mp.sqrt(2)
+    t = y * f
+    root = mp.sqrt(2)
     log_p = mp.log1p(-mp.erfc(t / root) / 2) if t > 0 else mp.log(mp.erfc(-t / root) / 2)
     ratio = mp.npdf(t) / mp.exp(log_p)
     return log_p, y * ratio, -ratio * (t + ratio)
@@ -47,7 +48,8 @@ def poisson(f, y):
 
 def negative_binomial(f, y, dispersion):
     """Counts with mean exp(f) and variance mean + mean^2/dispersion."""
-    mean, r = mp.exp(f), dispersion
+    mean = mp.exp(f)
+    r = dispersion
     choose = mp.loggamma(y + r) - mp.loggamma(r) - mp.loggamma(y + 1) if y else 0
     log_p = choose - (y + r) * mp.log1p(mean / r) + y * (f - mp.log(r))
     return log_p, r * (y - mean) / (r + mean), -(y + r) * r * mean / (r + mean) ** 2
@@ -89,11 +91,12 @@ def rule(degree):
 
 def panel(integrands, a, b, degree):
     """The integrals from a to b of all the integrands."""
-    middle, half = (a + b) / 2, (b - a) / 2
-    nodes, weights = zip(*rule(degree))
+    middle = (a + b) / 2
+    half = (b - a) / 2
+    nodes, weights = zip(*rule(degree), strict=True)
     return [
         half * mp.fdot(weights, column)
-        for column in zip(*(integrands(middle + half * x) for x in nodes))
+        for column in zip(*(integrands(middle + half * x) for x in nodes), strict=True)
     ]
 
 
@@ -101,24 +104,29 @@ def integrate(integrands, breaks, degree):
     """All integrals, every panel halved until no integral sees a difference (relative to its own
     size).
     """
-    panels = [(a, b, panel(integrands, a, b, degree)) for a, b in zip(breaks, breaks[1:])]
+    panels = [
+        (a, b, panel(integrands, a, b, degree)) for a, b in zip(breaks, breaks[1:], strict=True)
+    ]
     done = []
     while panels:
         sizes = [
             mp.fsum(abs(value) for value in column)
-            for column in zip(*done, *(whole for *_, whole in panels))
+            for column in zip(*done, *(whole for *_, whole in panels), strict=True)
         ]
         left = []
         for a, b, whole in panels:
             middle = (a + b) / 2
             halves = [panel(integrands, *ends, degree) for ends in ((a, middle), (middle, b))]
-            both = [sum(pair) for pair in zip(*halves)]
-            if all(abs(w - h) <= TOLERANCE * size for w, h, size in zip(whole, both, sizes)):
+            both = [sum(pair) for pair in zip(*halves, strict=True)]
+            if all(
+                abs(w - h) <= TOLERANCE * size
+                for w, h, size in zip(whole, both, sizes, strict=True)
+            ):
                 done.append(both)
             else:
                 left += [(a, middle, halves[0]), (middle, b, halves[1])]
         panels = left
-    return [mp.fsum(column) for column in zip(*done)]
+    return [mp.fsum(column) for column in zip(*done, strict=True)]
 
 
 def breaks_between(low, high, features, ratio):
@@ -141,14 +149,18 @@ def moments(log_p, centre, mean, var, power, ratio, degree):
         left, right = (
             (middle, right) if power * log_p(middle)[1] > (middle - mean) / var else (left, middle)
         )
-    mode, width = left, 1 / mp.sqrt(max(1 / var - power * log_p(left)[2], 1 / var))
-    slope_there, twice, height = log_p(mode)[1], 2 * var, mp.sqrt(2 * mp.pi * var)
+    mode = left
+    width = 1 / mp.sqrt(max(1 / var - power * log_p(left)[2], 1 / var))
+    slope_there = log_p(mode)[1]
+    twice = 2 * var
+    height = mp.sqrt(2 * mp.pi * var)
 
     def integrands(f):
         log_density, slope, curvature = log_p(f)
         cavity = mp.exp(-((f - mean) ** 2) / twice) / height
         gain = max(power * log_density, -(mp.mpf(10) ** 15))  # keeps exp of it within reach
-        weight, slope = cavity * mp.exp(gain), slope - slope_there
+        weight = cavity * mp.exp(gain)
+        slope = slope - slope_there
         excess = mp.expm1(gain) / power if power else log_density
         return weight, cavity * excess, weight * slope, weight * curvature, weight * slope**2
 
@@ -183,12 +195,12 @@ def tilted(name, y, mean, var, power, **parameters):
         reached = [1e-250 <= abs(value) <= 1e250 for value in first]
         if any(
             within and abs(a - b) > mp.mpf("1e-20") * abs(a)
-            for within, a, b in zip(reached, first, second)
+            for within, a, b in zip(reached, first, second, strict=True)
         ):
             raise ArithmeticError(
                 f"{name} {y} at {mean}, {var}, power {power}: {first} and {second}"
             )
-    return tuple(value if within else mp.nan for within, value in zip(reached, first))
+    return tuple(value if within else mp.nan for within, value in zip(reached, first, strict=True))
 
 
 MEANS = (-30.0, -8.0, -2.5, -0.3, 1.0, 5.0, 12.0, 30.0)
@@ -217,12 +229,13 @@ def load_table():
     rows = []
     for row in content["cases"]:
         columns = *(axis.ravel() for axis in grid), *np.array(row.pop("moments"), dtype=float).T
-        rows.append({**row, **dict(zip(keys, columns))})
+        rows.append({**row, **dict(zip(keys, columns, strict=True))})
     return rows
 
 
 if __name__ == "__main__":  # the same bytes for the same rows: no time in the header
-    grid, rows = list(product(MEANS, VARIANCES, POWERS)), []
+    grid = list(product(MEANS, VARIANCES, POWERS))
+    rows = []
     for name, y, parameters in CASES:
         found = [
             [
