@@ -23,7 +23,6 @@ from docs.paper_map import HEADING, anchor, equations
 LONG = {"helper": 1, "lesson": 2, "definition": 3}
 # a link of the author's own that has a name in back-ticks: nbdev puts a link into it
 NESTED = re.compile(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(")
-FIGURE_OPTION = r"^#\| fig-.*(?:\n#\|   .*)*"  # with the lines on which it goes on
 DEFINING = ast.FunctionDef | ast.ClassDef
 
 parsed = functools.cache(ast.parse)  # the same cells are asked several questions
@@ -296,9 +295,9 @@ def picture_first(cells: list) -> list:
     drawn = cells[place]
     first = figures[place][0]
     picture = mk_cell(
-        "\n".join(["#| echo: false", *re.findall(FIGURE_OPTION, drawn.source, flags=re.MULTILINE)])
+        "\n".join(["#| echo: false", *re.findall(r"^#\| fig-.*", drawn.source, flags=re.MULTILINE)])
     )
-    drawn.source = re.sub(FIGURE_OPTION + r"\n", "", drawn.source, flags=re.MULTILINE)
+    drawn.source = re.sub(r"^#\| fig-.*\n", "", drawn.source, flags=re.MULTILINE)
     picture.outputs = [first]
     drawn.outputs = [output for output in drawn.outputs if output is not first]
     said = place - (
@@ -362,7 +361,7 @@ def folded(line: str, text: str) -> str:
 def options(source: str) -> tuple[dict, str]:
     """Split a code cell into its `#| key: value` options and the code."""
     lines = source.splitlines()
-    marked = "\n".join(line[3:].rstrip() for line in lines if line.startswith("#|"))
+    marked = "\n".join(line[2:].strip() for line in lines if line.startswith("#|"))
     return yaml.safe_load(marked) or {}, "\n".join(
         line for line in lines if not line.startswith("#|")
     )

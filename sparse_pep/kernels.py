@@ -643,9 +643,8 @@ class Product(Combination):
     >>> kernel = Linear() * Periodic(period=2.0)  # waves that grow
     >>> print(kernel([[1.0]], [[1.0], [3.0]]).round(3))
     [[1. 3.]]
-    >>> kernel * (Linear() + Linear(variance=2.0 / 3.0))
-    Linear(variance=1) * Periodic(variance=1, lengthscale=1, period=2) * (Linear(variance=1) +
-    Linear(variance=0.667))
+    >>> Linear() * (Linear() + Linear(variance=2.0 / 3.0))
+    Linear(variance=1) * (Linear(variance=1) + Linear(variance=0.667))
     """
 
     def __repr__(self) -> str:

@@ -213,7 +213,7 @@ def check_priors(priors: Priors, parameters: Mapping[str, np.ndarray]) -> None:
         for field in fields(prior):
             own = np.shape(getattr(prior, field.name))
             if len(own) > len(shape) or any(
-                n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=True)
+                n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)
             ):
                 raise ValueError(
                     f"`priors`: `{field.name}` of the prior of {name!r} has shape {own}, "

@@ -123,8 +123,8 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
     """Error and loss after each pass, with a line for each power, dashed for the smaller M."""
     figure = Figure(figsize=(11.0, 4.0), layout="constrained")
-    styles = dict(zip(np.unique(rows["M"])[::-1], ("-", "--"), strict=True))
-    colors = dict(zip(np.unique(rows["power"]), ("C0", "C2", "C1", "C3", "C4"), strict=True))
+    styles = dict(zip(np.unique(rows["M"])[::-1], ("-", "--"), strict=False))
+    colors = dict(zip(np.unique(rows["power"]), ("C0", "C2", "C1", "C3", "C4"), strict=False))
     for ax, score in zip(figure.subplots(1, 2), ("error", "nll"), strict=True):
         for (M, power), one in rows.groupby(["M", "power"]):
             ax.plot(

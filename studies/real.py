@@ -142,7 +142,7 @@ def inducing_figure(rows: pd.DataFrame, score: str) -> Figure:
     shape = -(-len(names) // 4), min(4, len(names))
     figure = Figure(figsize=(12.0, 2.9 * shape[0]), layout="constrained")
     axes = figure.subplots(*shape, squeeze=False).ravel()
-    for ax, name in zip(axes, names, strict=True):
+    for ax, name in zip(axes, names, strict=False):
         plot_against_inducing(table.loc[[name]], score, ax)
         ax.set_title(name)
     for ax in axes[len(names) :]:

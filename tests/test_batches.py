@@ -83,7 +83,7 @@ class Case:
 @pytest.mark.parametrize(
     ("name", "earlier"),
     [
-        *zip(CASES, [False] * 99, strict=True),
+        *((case, False) for case in CASES),
         ("gaussian, weighted outputs", True),
         ("probit, blocks", True),
     ],

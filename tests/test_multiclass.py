@@ -64,7 +64,7 @@ def off(found, expected, var, floor):
     units = np.ones(var.shape[1]), np.sqrt(var), var
     parts = (
         np.abs(a - b) * unit / np.maximum(np.abs(b) * unit, floor)
-        for a, b, unit in zip(found, expected, units, strict=True)
+        for a, b, unit in zip(found[:3], expected[:3], units, strict=True)
     )
     return np.max([np.max(np.atleast_2d(part), axis=0) for part in parts], axis=0)
 
@@ -109,7 +109,7 @@ def test_many_classes_and_widths_by_brute_force(n_classes, widths):
             )
             expected = [
                 np.reshape(part, np.shape(value))
-                for part, value in zip(expected, found, strict=True)
+                for part, value in zip(expected, found[:3], strict=True)
             ]
             assert off(found, expected, var[:, None], 0.1)[0] < tolerance
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -399,7 +400,7 @@ class ArraySource(Source):
     def pieces(self) -> Iterator[Rows]:
         """Yield all data in order, `piece_rows` at a time."""
         ends = self.ends()
-        for first, stop in zip([0, *ends], ends, strict=True):
+        for first, stop in pairwise([0, *ends]):
             yield self.read(first, slice(first, stop))
 
     def ends(self) -> list[int]:

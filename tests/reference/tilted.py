@@ -5,7 +5,7 @@
 import gzip
 import json
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import mpmath as mp
@@ -104,9 +104,7 @@ def integrate(integrands, breaks, degree):
     """All integrals, every panel halved until no integral sees a difference (relative to its own
     size).
     """
-    panels = [
-        (a, b, panel(integrands, a, b, degree)) for a, b in zip(breaks, breaks[1:], strict=True)
-    ]
+    panels = [(a, b, panel(integrands, a, b, degree)) for a, b in pairwise(breaks)]
     done = []
     while panels:
         sizes = [
