@@ -33,15 +33,15 @@ from benchmarks.fits import scaling, start_of
 from sparse_pep import training
 from sparse_pep.datasets import load_regression
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Matern32
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density
 from sparse_pep.numerics.threads import one_blas_thread
-from sparse_pep.shards import Rows
-from sparse_pep.training import (
+from sparse_pep.training import LBFGS
+from sparse_pep.training.lbfgs import (
     FEWEST_AND_MOST,
     LAST,
-    LBFGS,
     Objective,
     TimeLimit,
     WarmEvidence,
@@ -91,7 +91,7 @@ def problem(
     rows = Rows(np.ascontiguousarray(X[train]), y[train])
     points = InducingPoints(training.kmeans_points(rows.X, n_inducing, rng))
     start = Model(training.initial_kernel(rows.X, rows.y), points, Gaussian(1.0))
-    return training.starting_lengthscale(start, rows), rows, X[test], y[test]
+    return training.search_initial_lengthscale(start, rows), rows, X[test], y[test]
 
 
 class Run:
@@ -176,7 +176,7 @@ class Run:
         return vector
 
     def __call__(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus objective and gradient, as in `training.Ascent`."""
+        """Minus objective and gradient, as in `training.LBFGSObjective`."""
         vector = self.units * v if self.root is None else self.objective.start + self.root @ v
         self.times.append(time.process_time())
         if self.relative:

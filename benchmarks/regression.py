@@ -19,13 +19,13 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
+from sparse_pep.inference.shard import Rows
 
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.numerics.threads import one_blas_thread
-from sparse_pep.shards import Rows
 
 DIMENSIONS = 8
 LEARNED = 5000  # data behind a prediction

@@ -47,7 +47,7 @@ RULES = {
 }
 
 
-class Scored(training.Ascent):
+class Scored(training.LBFGSObjective):
     """An ascent that scores held-out rows at the end of iterations: objective, evaluations, RMSE
     (or error), log density.
     """
@@ -108,7 +108,7 @@ def end_of(
 
 
 def main() -> None:
-    training.Ascent = Scored
+    training.LBFGSObjective = Scored
     lines = []
     for name in (*REGRESSION, *CLASSIFICATION):
         for power in POWERS if name in REGRESSION else POWERS[:2]:

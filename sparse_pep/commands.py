@@ -28,8 +28,8 @@ import click
 import numpy as np
 from tqdm import tqdm
 
-from .data.columns import KINDS, unforeseen_text
-from .data.passes import rows_beyond
+from .data.columns import KINDS, unseen_values_text
+from .data.passes import count_extrapolating_rows
 from .data.sources import ArraySource
 from sparse_pep.data.tables import (
     TABLES,
@@ -56,8 +56,9 @@ from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from .estimators.base import PowerEPEstimator
 from .estimators.relevance import beyond_text
 from .features import InducingPoints
-from .likelihoods import Weibull, typed_name
-from .numerics.files import version_of, write_aside
+from .likelihoods import Weibull
+from .likelihoods.base import typed_name
+from .numerics.files import atomic_write, version_of
 from .numerics.validation import LARGEST, is_names
 from .training import LBFGS
 
@@ -118,7 +119,7 @@ def write_csv(
         write(text)
         click.echo(text.getvalue(), nl=False)
     else:
-        write_aside(check_output(path), lambda file: write(codecs.getwriter("utf-8")(file)))
+        atomic_write(check_output(path), lambda file: write(codecs.getwriter("utf-8")(file)))
     return n_rows
 
 # %% ../nbs/internals/commands.ipynb #62756001
@@ -349,7 +350,7 @@ def draw_demo(path: Path) -> None:
     ax = plot_posterior_1d(model, X, y, ax=figure.subplots(), Z_start=Z_start)
     ax.set_title("Power EP, power 0.5: 200 data points, 12 inducing points")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    write_aside(path, lambda file: figure.savefig(file, format="png", dpi=150))
+    atomic_write(path, lambda file: figure.savefig(file, format="png", dpi=150))
 
 # %% ../nbs/internals/commands.ipynb #cc02a5a7
 def demo(out: str, n_inducing: int, max_iter: int) -> None:
@@ -626,7 +627,7 @@ def fit(
                 rows.targets()[train],
                 sample_weight=weights[train] if weights.ndim else None,
             )
-            model.take_columns(encoder)
+            model.set_table_encoder(encoder)
     names = rows.feature_names if encoder is None else encoder.used
     if version_of(out) != before:
         click.echo(
@@ -661,7 +662,7 @@ def fit(
                 messages=said,
                 target=target,
             )
-            write_aside(check_output(report, "--report"), lambda file: file.write(page.encode()))
+            atomic_write(check_output(report, "--report"), lambda file: file.write(page.encode()))
             more["report"] = report
     print_fit(model, len(y) - len(test), target, more, as_json)
     return 3 if model.diagnostics_["interrupted"] else 0
@@ -680,9 +681,9 @@ def predicted_rows(
     """
     for batch in layout.batches():
         if layout.encoded_by is not None:
-            found.update(layout.encoded_by.unforeseen(batch))
+            found.update(layout.encoded_by.unseen_values(batch))
         rows = ArraySource(batch[""])
-        beyond.append(rows_beyond(model._encoding.inputs(batch[""]), model._limits))
+        beyond.append(count_extrapolating_rows(model._encoding.inputs(batch[""]), model._limits))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
             first, second = predictions(model, rows)
@@ -751,7 +752,7 @@ def predict(
         result["n_rows"] = len(result["rows"])
     else:
         result["n_rows"] = write_csv(out, names, rows)
-    for text in filter(None, (unforeseen_text(found), beyond_text(fitted, beyond))):
+    for text in filter(None, (unseen_values_text(found), beyond_text(fitted, beyond))):
         click.echo(f"Note: {text}", err=True)
     if out not in (None, "-"):
         click.echo(

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .data.tables import gathered, labels_from, table_files, table_layout
-from .numerics.validation import check_vectors, is_number, require_whole, shown
+from .data.tables import labels_from, load_arrays, table_files, table_layout
+from .numerics.validation import check_vectors, is_number, require_whole, short_repr
 from .regression import gaussian_log_density
 
 # %% ../nbs/internals/datasets.ipynb #dcd51214
@@ -52,7 +52,7 @@ def read_table(
     """
     labels = bool(labels) and target is not None
     layout = table_layout(table_files(path, many=False), {"y": target}, columns, labels)
-    arrays, texts = gathered(layout)
+    arrays, texts = load_arrays(layout)
     y = arrays.get("y")
     if labels:
         y = labels_from(texts)[y.astype(int)]
@@ -124,7 +124,7 @@ def random_splits(
     seed = require_whole(seed, "seed", 0)
     if not is_number(test_fraction) or not 0.0 < test_fraction < 1.0:
         raise ValueError(
-            f"`test_fraction` must be above 0 and below 1; got {shown(test_fraction)}."
+            f"`test_fraction` must be above 0 and below 1; got {short_repr(test_fraction)}."
         )
     n_test = max(1, round(test_fraction * n))
     if n - n_test < 1:

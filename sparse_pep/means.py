@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .numerics.parameters import Parametric
-from .numerics.validation import as_floats, shown
+from .numerics.validation import as_floats, short_repr
 
 # %% ../nbs/02_means.ipynb #a49a28ef
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ def starting_mean(
     if not (isinstance(mean, str) and mean in ("zero", "constant", "linear")):
         raise ValueError(
             "`mean` must be None, 'zero', 'constant', 'linear' or a mean function; got "
-            f"{shown(mean)}."
+            f"{short_repr(mean)}."
         )
     if mean == "zero":
         return ZeroMean()

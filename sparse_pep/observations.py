@@ -13,10 +13,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .features import Windows, integrable, per_dimension, points, windows_vjp
+from .features.windows import Windows, integrable, per_dimension, points, windows_vjp
 from .kernels import Kernel
 from .numerics.parameters import added
-from .numerics.validation import inputs_2d, is_number, require_finite, shown
+from .numerics.validation import inputs_2d, is_number, require_finite, short_repr
 
 # %% ../nbs/22_observations.ipynb #3031aab1
 VALUE, MEAN, SLOPE, DIFFERENCE, SIGN = range(5)
@@ -83,7 +83,7 @@ class Observed(Kernel):
     @property
     def codes(self) -> tuple[int, ...]:
         """The columns with codes of the kernel of the function."""
-        return self.kernel.codes
+        return self.kernel.categorical_dims
 
     def windows(self, X: np.ndarray) -> Windows:
         """The functionals that the rows of X (N, D) or (N, 2D + 2) describe."""
@@ -187,13 +187,13 @@ class Observation:
         if self.likelihood not in (None, "gaussian", "probit"):
             raise ValueError(
                 f"`likelihood` of {type(self).__name__} must be 'gaussian', 'probit' or "
-                f"None; got {shown(self.likelihood)}."
+                f"None; got {short_repr(self.likelihood)}."
             )
         noise = self.noise_variance
         if noise is not None and not (is_number(noise) and 0.0 < noise < np.inf):
             raise ValueError(
                 f"`noise_variance` of {type(self).__name__} must be a positive number, or "
-                f"None; got {shown(noise)}."
+                f"None; got {short_repr(noise)}."
             )
         object.__setattr__(self, "X", X)
         object.__setattr__(self, "y", None if y is None else np.asarray(y))
@@ -247,7 +247,7 @@ class Slope(Observation):
         if self.dim not in range(self.X.shape[1]):
             raise ValueError(
                 f"`dim` of {type(self).__name__} must be the number of a column of `X`, "
-                f"from 0 to {self.X.shape[1] - 1}; got {shown(self.dim)}."
+                f"from 0 to {self.X.shape[1] - 1}; got {short_repr(self.dim)}."
             )
 
     @property
@@ -283,7 +283,7 @@ class SlopeSign(Slope):
         if self.sign not in (-1, 1) or not 0.0 < self.scale < np.inf:
             raise ValueError(
                 "SlopeSign needs a `sign` of 1 (f rises) or -1 (f falls) and a positive "
-                f"`scale`; got {shown((self.sign, self.scale))}."
+                f"`scale`; got {short_repr((self.sign, self.scale))}."
             )
         object.__setattr__(self, "y", np.full(len(self.X), float(self.sign)))
 

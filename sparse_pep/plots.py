@@ -21,7 +21,13 @@ from numpy.typing import ArrayLike
 from scipy.special import erf
 from scipy.stats import binom, binomtest
 
-from .numerics.validation import as_floats, check_vectors, is_number, require_whole, shown
+from sparse_pep.numerics.validation import (
+    as_floats,
+    check_vectors,
+    is_number,
+    require_whole,
+    short_repr,
+)
 
 # %% ../nbs/internals/plots.ipynb #7feff0af
 BLUE = "#0072B2"
@@ -37,7 +43,7 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
     if ax is None:
         return plt.subplots(figsize=size, layout="constrained")[1]
     if not isinstance(ax, Axes):
-        raise ValueError(f"`ax` must be Matplotlib axes; got {shown(ax)}.")
+        raise ValueError(f"`ax` must be Matplotlib axes; got {short_repr(ax)}.")
     return ax
 
 
@@ -103,7 +109,7 @@ def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
     them: by `margin` times their range, or by `margin` if the range is 0.
     """
     if not is_number(margin) or not 0.0 <= margin < np.inf:
-        raise ValueError(f"`margin` must be a number, at least 0; got {shown(margin)}.")
+        raise ValueError(f"`margin` must be a number, at least 0; got {short_repr(margin)}.")
     width = np.ptp(X, axis=0)
     reach = margin * np.where(width > 0.0, width, 1.0)
     return np.linspace(
@@ -238,7 +244,7 @@ def plot_posterior_2d(
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained", sharey=True)
     if np.shape(axes) != (2,) or not all(isinstance(ax, Axes) for ax in axes):
-        raise ValueError(f"`axes` must be two Matplotlib axes; got {shown(axes)}.")
+        raise ValueError(f"`axes` must be two Matplotlib axes; got {short_repr(axes)}.")
     std, what = (std_y, "y") if std_f is None else (std_f, "f")
     filled = fill_map(axes[0], a, b, mean, "viridis", "mean (units of y)")
     fill_map(axes[1], a, b, std, "cividis", f"standard deviation of {what} (units of y)")

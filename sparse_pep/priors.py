@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .numerics.validation import as_floats, shown
+from .numerics.validation import as_floats, short_repr
 
 # %% ../nbs/16b_priors.ipynb #f8e96c62
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,8 @@ class Prior:
             if wrong or (field.name in self.positive and np.any(value <= 0.0)):
                 kind = "positive and finite" if field.name in self.positive else "finite"
                 raise ValueError(
-                    f"`{field.name}` of {type(self).__name__} must be {kind}; got {shown(value)}."
+                    f"`{field.name}` of {type(self).__name__} must be {kind}; got "
+                    f"{short_repr(value)}."
                 )
             object.__setattr__(self, field.name, value if value.ndim else float(value))
 
@@ -118,7 +119,7 @@ class Uniform(Prior):
         if not np.all(np.less(self.low, self.high)):
             raise ValueError(
                 f"`low` of {type(self).__name__} must be below `high`; got "
-                f"{shown(self.low)} and {shown(self.high)}."
+                f"{short_repr(self.low)} and {short_repr(self.high)}."
             )
 
     @property
@@ -195,7 +196,7 @@ def check_priors(priors: Priors, parameters: Mapping[str, np.ndarray]) -> None:
     for name, prior in priors.items():
         if not isinstance(prior, Prior):
             raise ValueError(
-                f"`priors` must hold priors, such as Normal(0.0, 1.0); got {shown(prior)} "
+                f"`priors` must hold priors, such as Normal(0.0, 1.0); got {short_repr(prior)} "
                 f"for {name!r}."
             )
         if name not in parameters:

@@ -345,7 +345,7 @@ WIDEST = 10.0  # a range longer than this, in units of `width`, is centred on th
 BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
 
 
-def few_nodes(
+def fixed_quadrature(
     at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums (7 + E, N) and their estimated relative error (N,), infinite where 288 steps are too
@@ -410,7 +410,7 @@ def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None
         row += np.bincount(owner, value, len(row))
 
 # %% ../nbs/07_quadrature.ipynb #ab24732d
-def many_nodes(
+def adaptive_quadrature(
     at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
@@ -510,10 +510,10 @@ def tilted_moments(
     with np.errstate(all="ignore"):  # overflow and underflow occur only far from the mass
         n_more = len(log_density(np.arange(0), np.zeros((0, 1)))) - 3
         at = locate(log_density, cavity_mean, cavity_var, power, 3.0 * width, bend, peak)
-        sums, error = few_nodes(at, log_concave, n_more, accuracy)
+        sums, error = fixed_quadrature(at, log_concave, n_more, accuracy)
         hard = np.flatnonzero(~(error < accuracy.relative))
         if len(hard):
-            sums[:, hard], error[hard] = many_nodes(at, hard, accuracy)
+            sums[:, hard], error[hard] = adaptive_quadrature(at, hard, accuracy)
         result = Tilted(*moments(at, np.arange(len(error)), sums)[:3], error, sums[7:] / sums[MASS])
         lost = np.flatnonzero(~(sum(map(np.abs, result[:3])) < np.inf) | ~(error < LOST))
         if len(lost):
@@ -599,145 +599,3 @@ def moments_at(
     return np.stack([found.log_z, found.d1 * root, found.d2 * total]), np.power(
         var / total, [[0.0], [0.5], [1.0]]
     )
-
-
-# %% ../nbs/09c_intervals.ipynb #1a7e0104
-from scipy.special import expit, ndtri
-
-# %% ../nbs/09c_intervals.ipynb #1a7e0004
-# standard deviations to both sides; and, for needed steps from … up to …, how many are taken after
-# how many halvings
-REACH = 7.0
-GRIDS = (
-    (0, 20, 20, 0),
-    (20, 35, 35, 0),
-    (35, 70, 70, 0),
-    (70, 2e3, 130, 14),
-    (2e3, np.inf, 300, 50),
-)
-
-
-def steep_places(
-    function: Callable,
-    rows: np.ndarray,
-    mean: np.ndarray,
-    std: np.ndarray,
-    width: np.ndarray,
-    steps: int,
-    halvings: int,
-) -> tuple:
-    """f and their weights, both (n, T), for rows with mean, std and width (n, 1); Equation 9c.3
-    of the site.
-    """
-    low = mean - REACH * std
-    high = mean + REACH * std
-    first = function(rows, low)
-    last = function(rows, high)
-    for _ in range(halvings):
-        middle = 0.5 * (low + high)
-        before = (2.0 * function(rows, middle) - first - last) * (last - first) < 0.0
-        low = np.where(before, middle, low)
-        high = np.where(before, high, middle)
-    u = np.linspace(
-        *np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width).T, steps, axis=1
-    )
-    f = middle + width * np.sinh(u)
-    return f, np.cosh(u) * np.exp(-0.5 * ((f - mean) / std) ** 2)
-
-
-def gaussian_average(
-    function: Callable, mean: np.ndarray, var: np.ndarray, width: float | np.ndarray
-) -> np.ndarray:
-    """E[g(f)] (S,) for f ~ N(mean, var), each (S,). function(rows, f) returns g (n, T) for the
-    values f (n, T) of these rows, and g rises or falls over the length `width`, () or (S,), of f.
-    Cost 21 to 71 values for each row, up to 352 where the width is small.
-    """
-    mean, std, out = mean[:, None], np.sqrt(var)[:, None], np.empty(len(mean))
-    width = np.maximum(np.reshape(width, (-1, 1)), 1e-12 * std)
-    # steps, by Equation 9c.2 of the site
-    needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / width) ** 2))
-    for least, most, steps, halvings in GRIDS:
-        alike = np.flatnonzero((least < needed) & (needed <= most))
-        x = np.linspace(-REACH, REACH, steps + 1)
-        for rows in (alike[k : k + 1000] for k in range(0, len(alike), 1000)):
-            m = mean[rows]
-            s = std[rows]
-            f, weight = (
-                steep_places(function, rows, m, s, width[rows], steps, halvings)
-                if halvings
-                else (m + s * x, np.exp(-0.5 * x**2))
-            )
-            out[rows] = np.sum(function(rows, f) * weight, axis=1) / np.sum(weight, axis=-1)
-    return out
-
-# %% ../nbs/09c_intervals.ipynb #1a7e0008
-def to_line(y: np.ndarray, support: tuple[float, float]) -> np.ndarray:
-    """t (S,) on the whole line for y (S,) in the open interval `support`."""
-    low, high = support
-    return (
-        y if np.isinf(low) else np.log(y - low) - (np.log(high - y) if np.isfinite(high) else 0.0)
-    )
-
-
-def from_line(t: np.ndarray, support: tuple[float, float]) -> np.ndarray:
-    """The inverse of `to_line`."""
-    low, high = support
-    return t if np.isinf(low) else low + (np.exp(t) if np.isinf(high) else (high - low) * expit(t))
-
-
-# the tolerance is that of z, before the last secant step
-MOST_STEPS = 60
-SCORE_TOL = 1e-6
-
-
-def inverse_cdf(
-    cdf: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    q: float,
-    mean: np.ndarray,
-    var: np.ndarray,
-    support: tuple[float, float],
-) -> np.ndarray:
-    """The y (S,) in the interval `support` with F(y) = q, where cdf(rows, y) returns the increasing
-    F (n,) of these rows. `mean` and `var` (S,) are those of y, from which the search starts; they
-    may be infinite.
-    """
-    (low, high) = support
-    score = ndtri(q)
-    with np.errstate(all="ignore"):  # starting values without a meaning are replaced
-        t = to_line(mean, support)
-        scale = np.sqrt(var)
-        if np.isfinite(low):
-            slope = 1.0 / (mean - low) + (1.0 / (high - mean) if np.isfinite(high) else 0.0)
-            scale = np.sqrt(np.log1p((scale * slope) ** 2))
-    scale = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0)
-    t = np.where(np.isfinite(t), t, 0.0) + score * scale
-    slope = 1.0 / scale
-    rows = np.arange(len(mean))
-    lower = np.full(len(t), -np.inf)
-    upper = np.full(len(t), np.inf)
-    before = np.full((2, len(t)), np.nan)
-    for _ in range(MOST_STEPS):
-        here = t[rows]
-        with np.errstate(all="ignore"):
-            # a sum may round to more than 1
-            z = ndtri(np.minimum(cdf(rows, from_line(here, support)), 1.0)) - score
-            secant = (z - before[1, rows]) / (here - before[0, rows])
-            slope[rows] = np.where(np.isfinite(secant) & (secant > 0.0), secant, slope[rows])
-            step = np.clip(-z / slope[rows], -4.0 * scale[rows], 4.0 * scale[rows])
-            step = np.where(np.isnan(step), -np.sign(z) * scale[rows], step)
-            lower[rows] = np.where(z < 0.0, here, lower[rows])
-            upper[rows] = np.where(z < 0.0, upper[rows], here)
-            middle = 0.5 * (lower[rows] + upper[rows])
-        before[:, rows] = (here, z)
-        found = np.abs(z) < SCORE_TOL
-        outside = (
-            ~found
-            & ~((here + step > lower[rows]) & (here + step < upper[rows]))
-            & np.isfinite(middle)
-        )
-        t[rows] = np.where(outside, middle, here + step)
-        scale[rows] *= 2.0
-        rows = rows[~found & ~(upper[rows] - lower[rows] <= 1e-14 * np.abs(here))]
-        if len(rows) == 0:
-            break
-    return from_line(t, support)

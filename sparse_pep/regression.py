@@ -239,7 +239,7 @@ def log_noise_adjoint(
     return 0.5 * (each + len(outputs) * inner * ((1.0 - power) * dff - noise_variance))
 
 # %% ../nbs/06_regression.ipynb #3fa15902
-def short_adjoint_chunk(
+def vfe_adjoint_chunk(
     through: tuple[np.ndarray, np.ndarray, np.ndarray],
     V: np.ndarray,
     precision: np.ndarray,
@@ -247,7 +247,8 @@ def short_adjoint_chunk(
     weight: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Kuf_bar (M, n), kff_bar (n,) and d₁ of one chunk at power 0. `through` is what
-    `way_through` returns; the other arguments are those of `adjoint_chunk`. Cost 2nM² flops.
+    `vfe_adjoint_factors` returns; the other arguments are those of `adjoint_chunk`. Cost 2nM²
+    flops.
     """
     G, beta, back = through
     d1 = shift.T - precision * (beta.T @ V)
@@ -262,10 +263,10 @@ def short_adjoint_chunk(
     return bar, -0.5 * total, d1
 
 # %% ../nbs/06_regression.ipynb #3a816df3
-def way_through(
+def vfe_adjoint_factors(
     Kuu: Factor, beta: np.ndarray, cov: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """G (M, M), β (M,) and Luu⁻ᵀβ (M,), which `short_adjoint_chunk` needs. Cost O(M³)."""
+    """G (M, M), β (M,) and Luu⁻ᵀβ (M,), which `vfe_adjoint_chunk` needs. Cost O(M³)."""
     G = solve_lower(Kuu, np.eye(len(cov)) - cov, transpose=True)
     return G, beta, solve_lower(Kuu, beta, transpose=True)
 
@@ -292,10 +293,10 @@ def Kuu_adjoint(
     H *= len(outputs)
     H += outputs.T @ outputs
     H -= outer
-    return through_factor(Kuu, H)
+    return cholesky_adjoint(Kuu, H)
 
 # %% ../nbs/06_regression.ipynb #2718e883
-def through_factor(Kuu: Factor, H: np.ndarray) -> np.ndarray:
+def cholesky_adjoint(Kuu: Factor, H: np.ndarray) -> np.ndarray:
     """−½ Luu⁻ᵀ H Luu⁻¹ (M, M) for symmetric H, which is overwritten; the diagonal allows for
     jitter.
     """

@@ -58,9 +58,16 @@ from sparse_pep import (
 )
 from sparse_pep.cli import main as main_command
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    StackedFeatures,
+    Wavelet,
+)
+from sparse_pep.likelihoods import Softmax
 from sparse_pep.means import ConstantMean
-from sparse_pep.multiclass import Softmax
 from sparse_pep.observations import DIFFERENCE, MEAN, SLOPE, VALUE, Observed
 from sparse_pep.training import LBFGS, Adam
 
@@ -131,7 +138,7 @@ def random_features(rng, kernel, X, Z, scale):
         lambda: Wavelet(Z, widths, frequencies, rng.uniform(0, 3)),
         lambda: Derivative(Z, rng.integers(-1, D, M)),
         lambda: Fourier(-3.0 * scale, 3.0 * scale, int(rng.integers(1, 4))),
-        lambda: Mixture([InducingPoints(Z[: M // 2]), GaussianBlur(Z[M // 2 :], widths)]),
+        lambda: StackedFeatures([InducingPoints(Z[: M // 2]), GaussianBlur(Z[M // 2 :], widths)]),
     ]
     # no closed form, or no such feature in so many dimensions
     with contextlib.suppress(NotImplementedError, ValueError):
@@ -173,7 +180,7 @@ def random_likelihood(rng, name=None):
             0.0,
         ),
         "Probit": ({}, labels, 1.0, 0.0),
-        "Mixed": (
+        "SwitchedLikelihood": (
             {"parts": (likelihoods.Gaussian(10.0 ** rng.uniform(-2.5, 1)), likelihoods.Probit())},
             labels,
             1.0,
@@ -221,7 +228,7 @@ def evidence(rng, name=None):
     M = rng.integers(1, 6)
     D = rng.integers(1, 4)
     scale = 10.0 ** rng.uniform(-6, 6)
-    mixed = isinstance(likelihood, likelihoods.Mixed)
+    mixed = isinstance(likelihood, likelihoods.SwitchedLikelihood)
     kernel, X, Z = random_kernel(
         rng,
         scale * rng.normal(size=(N, D)),
@@ -310,7 +317,7 @@ def random_estimator(rng):
     else:
         drawn = (random_likelihood(rng) for _ in range(99))
         likelihood, y, _, _ = next(
-            one for one in drawn if not isinstance(one[0], Softmax | likelihoods.Mixed)
+            one for one in drawn if not isinstance(one[0], Softmax | likelihoods.SwitchedLikelihood)
         )
         X, y = X[:12], y[: len(X)]
         model = SparsePEP(**arguments, likelihood=likelihood)

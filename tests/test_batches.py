@@ -10,31 +10,28 @@ import pytest
 from laws.problems import BLOCKS, PROBLEMS, N, X
 from reference.compare import error
 
-from sparse_pep import training
 from sparse_pep.data.sources import Source
 from sparse_pep.datasets import banana_like
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows, projections, site_sums
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit, StudentT
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
 from sparse_pep.quadrature import Accuracy
-from sparse_pep.shards import Rows, projections, site_sums
-from sparse_pep.streaming import remember
-from sparse_pep.training import (
-    LBFGS,
-    Adam,
+from sparse_pep.streaming import summarise_posterior
+from sparse_pep.training import LBFGS, Adam, stochastic, strategies, train
+from sparse_pep.training.stochastic import (
     AdamDirections,
     Batches,
-    HeldSums,
+    CachedSiteSums,
     batch_of,
-    decay,
+    check_convergence,
+    cosine_schedule,
     is_proper,
-    judged,
     posteriors_with,
     random_batches,
     step_lengths,
-    train,
     visit,
 )
 
@@ -65,7 +62,8 @@ class Case:
             before = Rows(X[::2] + 0.3, problem.y[::2])
             fit = model_evidence(self.model, before, 0.5, JITTER)
             self.memory = replace(
-                remember(fit.posteriors, fit.log_evidence, self.model.features), kept=False
+                summarise_posterior(fit.posteriors, fit.log_evidence, self.model.features),
+                kept=False,
             )
         self.how = {"memory": self.memory, "tight": problem.tight}
         self.batches = Batches(
@@ -115,7 +113,7 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
         found, slope = batches(case.model)
         values.append(found.log_evidence)
         total = total + slope / len(batches.rows)
-        assert np.linalg.norm(found.stale) < 1e-10 * np.linalg.norm(batches.held.total[1])
+        assert np.linalg.norm(found.drift) < 1e-10 * np.linalg.norm(batches.held.total[1])
     if not case.known:
         assert error(batches.sites, fit.start) < 2e-6
     earlier = 0.0 if case.memory is None else case.memory.log_constant
@@ -137,15 +135,15 @@ def test_what_is_no_distribution_is_turned_back_from():
     found = []
     batch = student_batch()
     assert (
-        posteriors_with(batch, site_sums(batch.shard, greedy), HeldSums(1, (1, 5)).without(0))
+        posteriors_with(batch, site_sums(batch.shard, greedy), CachedSiteSums(1, (1, 5)).without(0))
         is None
     )
     for sites in (greedy, proper):  # negative precisions are dropped where they do harm
         batch = student_batch()
-        assert visit(batch, HeldSums(1, (1, 5)), 0, sites) is not None
+        assert visit(batch, CachedSiteSums(1, (1, 5)), 0, sites) is not None
         found.append(batch.shard.state.sites)
     assert error(*found) < 1e-12
-    held = HeldSums(2, (1, 5))
+    held = CachedSiteSums(2, (1, 5))
     held.precision[1] = -2.0 * np.eye(5)
     held.add_up()
     before = [total.copy() for total in held.total]
@@ -178,10 +176,12 @@ def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
 def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     """Sites so negative that only a quarter of the way to them leaves a distribution."""
     batch = student_batch(0.0)
-    held = HeldSums(1, (1, 5))
+    held = CachedSiteSums(1, (1, 5))
     ((_, V, _),) = batch.shard.visit([0])
     aim = np.full((1, 20), -3.0 / np.linalg.eigvalsh(V @ V.T)[-1])
-    monkeypatch.setattr("sparse_pep.shards.new_site", lambda *arguments: (aim, np.ones((1, 20))))
+    monkeypatch.setattr(
+        "sparse_pep.inference.shard.new_site", lambda *arguments: (aim, np.ones((1, 20)))
+    )
     assert visit(batch, held, 0, np.zeros((2, 1, 20))) is not None
     assert error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
     assert error(held.total[0][0], V * (0.25 * aim[0]) @ V.T) < 1e-12
@@ -191,20 +191,20 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
 def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeypatch):
     start = PROBLEMS["probit"].model
     data = Rows(**PROBLEMS["probit"].data)
-    working = getattr(training, broken)
+    working = getattr(stochastic, broken)
     answer = None if broken == "visit" else np.full(10, np.nan)
     now_and_then = mock.Mock(
         side_effect=lambda *arguments: (
             answer if now_and_then.call_count % 2 else working(*arguments)
         )
     )
-    monkeypatch.setattr(training, broken, now_and_then)
+    monkeypatch.setattr(stochastic, broken, now_and_then)
     result = train(start, data, training=Adam(batch_size=N, n_epochs=4))
     # six visits, two of them before
     assert result.counts["n_rejected"] == 3
     assert result.counts["n_evaluations"] == 2
     assert np.isfinite(result.log_evidence)
-    monkeypatch.setattr(training, broken, lambda *arguments: answer)
+    monkeypatch.setattr(stochastic, broken, lambda *arguments: answer)
     result = train(start, data, training=Adam(batch_size=8, n_epochs=1))
     assert result.counts["n_evaluations"] == 0
     assert np.all(np.isnan(result.history))
@@ -237,9 +237,9 @@ def test_inducing_inputs_move_in_units_of_the_inputs_and_the_rate_falls_to_nothi
     units = from_vector(step_lengths(model.parameters(), wide), model.parameters())
     np.testing.assert_allclose(units.pop("features.Z"), np.tile(wide.std(axis=0), (3, 1)))
     assert all(np.all(unit == 1.0) for unit in units.values())
-    assert decay(0.0) == 1.0
-    assert decay(0.5) == pytest.approx(0.5)
-    assert decay(1.0) == pytest.approx(0.0, abs=1e-15)
+    assert cosine_schedule(0.0) == 1.0
+    assert cosine_schedule(0.5) == pytest.approx(0.5)
+    assert cosine_schedule(1.0) == pytest.approx(0.0, abs=1e-15)
 
 
 MANY_X, MANY_Y = banana_like(300, seed=1)
@@ -276,7 +276,7 @@ def test_an_optimum_is_stayed_at(name):
 
 @pytest.mark.parametrize("name", ["gaussian, outputs", "probit"])
 def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(training, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(strategies, "SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
     case = Case(name)
     options = {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"}
@@ -317,17 +317,20 @@ def test_convergence_is_said_honestly(monkeypatch):
     assert few.fit.start is None
     assert not few.converged
     assert "too few" in few.message
-    assert judged(np.array([9.0] * 6 + [1.0, 3.0, 6.0, 8.0]), 10.0, 0.6) == (True, mock.ANY)
+    assert check_convergence(np.array([9.0] * 6 + [1.0, 3.0, 6.0, 8.0]), 10.0, 0.6) == (
+        True,
+        mock.ANY,
+    )
     for rise, words in (
         (20.0, "gained 2.0e+01"),
         (-20.0, "lost 2.0e+01 nats per data point; a lower `learning_rate`"),
     ):
-        converged, message = judged(np.repeat([0.0, rise * 300], [9, 3]), 300.0, 10.0)
+        converged, message = check_convergence(np.repeat([0.0, rise * 300], [9, 3]), 300.0, 10.0)
         assert not converged
         assert words in message
-    kept = training.model_evidence
+    kept = stochastic.model_evidence
     monkeypatch.setattr(
-        training, "model_evidence", lambda *a, **k: replace(kept(*a, **k), converged=False)
+        stochastic, "model_evidence", lambda *a, **k: replace(kept(*a, **k), converged=False)
     )
     assert not train(START, MANY, training=Adam(batch_size=100, n_epochs=8, tol=10.0)).converged
 

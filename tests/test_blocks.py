@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from laws.adapter import chunks_of
 from reference.compare import error, properties
 from reference.problems import SearchedGaussian
-
-from sparse_pep.blocks import (
+from sparse_pep.inference.blocks import (
     Partition,
     block_cholesky,
     block_chunks,
@@ -19,9 +18,11 @@ from sparse_pep.blocks import (
     unexplained_blocks,
     with_inner_sites,
 )
+from sparse_pep.inference.shard import Rows
+
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
-from sparse_pep.likelihoods import Gaussian, Probit, StudentT
+from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
 from sparse_pep.model import (
     Model,
     model_evidence,
@@ -29,8 +30,6 @@ from sparse_pep.model import (
     predictive_log_density,
     within_blocks,
 )
-from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, held_out_power, train
 
 

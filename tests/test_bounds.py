@@ -9,6 +9,7 @@ import pytest
 from reference import dense
 from reference.compare import error, gradient_error
 from reference.problems import KERNELS, Problem, SearchedGaussian, labels_of
+from sparse_pep.inference.shard import Rows
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import GaussianBlur, InducingPoints
@@ -22,7 +23,6 @@ from sparse_pep.model import (
     model_predict,
 )
 from sparse_pep.regression import evidence
-from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments
 from sparse_pep.training import LBFGS, Adam, train
 

@@ -16,13 +16,13 @@ import pytest
 
 from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
-from sparse_pep.numerics.files import Answer, Checkpoint, read_archive
+from sparse_pep.numerics.files import CachedEvaluation, Checkpoint, read_archive
 from sparse_pep.priors import LogNormal
-from sparse_pep.shards import Rows
-from sparse_pep.streaming import remember
+from sparse_pep.streaming import summarise_posterior
 from sparse_pep.training import LBFGS, train
 
 rng = np.random.default_rng(6)
@@ -44,7 +44,7 @@ def earlier():
     """What is left of other data."""
     model = start(Gaussian(0.1))
     fit, _ = model_gradient(model, Rows(X[::2] + 0.1, y[::2]), 0.5)
-    return remember(fit.posteriors, fit.log_evidence, model.features)
+    return summarise_posterior(fit.posteriors, fit.log_evidence, model.features)
 
 
 def counted(limit, calls):
@@ -68,7 +68,7 @@ LIKELIHOODS = {"gaussian": Gaussian(0.1), "probit": Probit(), "poisson": Poisson
 @pytest.fixture(autouse=True)
 def saved_at_once(monkeypatch):
     """Every evaluation is saved."""
-    monkeypatch.setattr("sparse_pep.training.SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr("sparse_pep.training.strategies.SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
 
 
@@ -90,13 +90,13 @@ def test_killed_after_any_evaluation_it_ends_the_same(
     (data, whole) = uninterrupted(name, in_blocks)
     before = []
     later = []
-    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(after, before))
+    monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", counted(after, before))
     with pytest.raises(Killed):
         train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
     owner = read_archive(path, "sparse_pep checkpoint", 1)["owner"]
     held = len(Checkpoint(path, owner).answers)
     assert 1 <= held <= after == len(before)
-    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(None, later))
+    monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", counted(None, later))
     resumed = train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
     assert (
         to_vector(resumed.model.parameters()).tobytes()
@@ -119,11 +119,11 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
     calls = []
     kept = {"checkpoint": tmp_path / "c.npz"}
     first = trained(4, **kept)
-    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", counted(None, calls))
+    monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", counted(None, calls))
     again = trained(4, **kept)
     assert not calls
     assert again.log_evidence == first.log_evidence
-    assert isinstance(again.fit, Answer)
+    assert isinstance(again.fit, CachedEvaluation)
     further = trained(8, **kept)
     assert calls
     assert further.log_evidence > first.log_evidence
@@ -193,7 +193,7 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
             raise np.linalg.LinAlgError("no")
         return evidence_and_gradient(*arguments, **named)
 
-    monkeypatch.setattr("sparse_pep.training.evidence_and_gradient", fragile)
+    monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", fragile)
     ask = partial(
         train,
         start(Gaussian(0.1)),
@@ -203,7 +203,8 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
     first = ask()
     assert first.counts["n_rejected"] == 1
     monkeypatch.setattr(
-        "sparse_pep.training.evidence_and_gradient", lambda *a, **k: pytest.fail("computed again")
+        "sparse_pep.training.lbfgs.evidence_and_gradient",
+        lambda *a, **k: pytest.fail("computed again"),
     )
     again = ask()
     assert (again.counts, again.log_evidence) == (first.counts, first.log_evidence)
@@ -219,36 +220,36 @@ def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path,
     )
     for second in range(13):
         now[0] = float(second)
-        record.add(Answer("q", 0.0, np.zeros(1)))
+        record.add(CachedEvaluation("q", 0.0, np.zeros(1)))
     assert saved == [5.0, 10.0]
     monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 10.0)
     record.pause = 2.0
     for second in range(13, 40):
         now[0] = float(second)
-        record.add(Answer("q", 0.0, np.zeros(1)))
+        record.add(CachedEvaluation("q", 0.0, np.zeros(1)))
     assert saved == [5.0, 10.0, 30.0]
 
 
 def test_the_second_of_two_writers_says_so_and_leaves_the_file(tmp_path, recwarn):
     first, second = (Checkpoint(tmp_path / "c.npz", "me", every=0.0) for _ in range(2))
-    first.add(Answer("q", 1.0, np.zeros(1)))
+    first.add(CachedEvaluation("q", 1.0, np.zeros(1)))
     assert not recwarn.list
     for _ in range(2):  # said once
-        second.add(Answer("q", 2.0, np.zeros(1)))
+        second.add(CachedEvaluation("q", 2.0, np.zeros(1)))
     assert [str(one.message).split(": ")[1] for one in recwarn] == [
         "another process writes it too. Training goes on without it, and the next save tries again."
     ]
     assert Checkpoint(tmp_path / "c.npz", "me").answers[0].log_evidence == 1.0
-    first.add(Answer("q", 3.0, np.zeros(1)))
+    first.add(CachedEvaluation("q", 3.0, np.zeros(1)))
     (tmp_path / "c.npz").unlink()  # and whoever is left goes on
-    second.add(Answer("q", 4.0, np.zeros(1)))
+    second.add(CachedEvaluation("q", 4.0, np.zeros(1)))
     assert len(recwarn) == 1
     assert len(Checkpoint(tmp_path / "c.npz", "me").answers) == 3
 
 
 KILLED = """
 import os, signal
-import sparse_pep.training as training
+import sparse_pep.training.strategies as training
 from sparse_pep.cli import main
 from sparse_pep.numerics import files
 training.SECONDS_BETWEEN_SAVES = files.RARELY = 0.0

@@ -21,11 +21,12 @@ from sklearn.metrics import log_loss
 
 import sparse_pep.data.tables
 import sparse_pep.estimators.fitting
-from sparse_pep import SparsePEPRegressor, load, training
+from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.cli import main
 from sparse_pep.commands import estimator_for, predictions, write_csv
 from sparse_pep.datasets import random_splits, snelson_like
-from sparse_pep.numerics.files import write_aside
+from sparse_pep.numerics.files import atomic_write
+from sparse_pep.training import lbfgs
 
 
 def run(*words, stdin=None):
@@ -386,14 +387,14 @@ def test_what_goes_wrong_within_a_command(monkeypatch):
 def test_ctrl_c_writes_the_best_model_so_far_and_the_same_command_goes_on(trial, monkeypatch):
     line = ["fit", "trial.csv", *TRAIN, "--checkpoint", "c.npz"]
     calls = []
-    through = training.evidence_and_gradient
+    through = lbfgs.evidence_and_gradient
 
     def stopped(*given):
         if calls.append(given) or len(calls) == 4:
             raise KeyboardInterrupt
         return through(*given)
 
-    monkeypatch.setattr(training, "evidence_and_gradient", stopped)
+    monkeypatch.setattr(lbfgs, "evidence_and_gradient", stopped)
     result = run(*line)
     assert result.exit_code == 3
     assert "iterations: interrupted; this is the best model so far" in result.stdout
@@ -416,7 +417,7 @@ def full(*_):
 
 FAULTS = {
     "fit_report": "no report was written to 'report.html'",
-    "write_aside": "No space left",
+    "atomic_write": "No space left",
     "score_rows": "the held-out rows are not scored",
 }
 
@@ -446,7 +447,7 @@ def test_what_was_trained_is_saved_whatever_happens_afterwards(trial, monkeypatc
 def test_a_model_without_room_is_named_and_the_checkpoint_stays(trial, monkeypatch):
     monkeypatch.setattr("sparse_pep.numerics.files.os.fsync", lambda handle: None)
     monkeypatch.setattr(
-        "sparse_pep.estimators.persistence.write_archive", lambda path, *_: write_aside(path, full)
+        "sparse_pep.estimators.persistence.write_archive", lambda path, *_: atomic_write(path, full)
     )
     result = run("fit", "trial.csv", *TRAIN, "--quiet", "--checkpoint", "c.npz")
     assert result.exit_code == 2

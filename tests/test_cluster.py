@@ -26,8 +26,9 @@ from sparse_pep import SparsePEPRegressor
 from sparse_pep.data import cluster as module
 from sparse_pep.data.cluster import ClusterLost, DaskSource
 from sparse_pep.data.columns import Columns
-from sparse_pep.data.sources import ArraySource, Largest, Rows
+from sparse_pep.data.sources import ArraySource, Rows
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import MaxReduce
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, model_evidence, model_gradient, to_vector
@@ -218,7 +219,7 @@ def relax(piece, own, pull, size):
     """A sweep whose result depends on all sweeps before it."""
     old = np.zeros(len(piece.X)) if own is None else own[0]
     new = 0.5 * old + np.tanh(piece.X[:, 0] * pull) + piece.y
-    return (new, np.zeros(size)), (new.sum(), Largest(float(new.max())))
+    return (new, np.zeros(size)), (new.sum(), MaxReduce(float(new.max())))
 
 
 def relaxed(source, n, sizes=(0,)):

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data import columns as module
-from sparse_pep.data.columns import Columns, Seen, cells_of, columns_if_mixed
+from sparse_pep.data.columns import Columns, ColumnStats, cells_of, columns_if_mixed
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.training import LBFGS
@@ -178,7 +178,7 @@ def test_what_cannot_be_read(case):
 def test_memory_of_statistics_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "MOST_TEXTS", 5)
     names = pd.DataFrame({"a": [f"x{k}" for k in range(12)]})
-    seen = Seen.of(cells_of(names, ["a"])["a"]) + Seen.of(cells_of(names, ["a"])["a"])
+    seen = ColumnStats.of(cells_of(names, ["a"])["a"]) + ColumnStats.of(cells_of(names, ["a"])["a"])
     assert len(seen.texts) == 5
     assert seen.n_values == 24
     assert not seen.distinct
@@ -229,13 +229,13 @@ def test_a_later_table_may_differ(quiet):
     assert X["sold:sin(year)"][0] == 0.0
     assert X["garden"][0] == columns.columns[3].fill
     np.testing.assert_array_equal(columns.transform(later[1:]), columns.transform(TABLE[::-1][1:4]))
-    assert {key[:2]: count for key, count in columns.unforeseen(later).items()} == {
+    assert {key[:2]: count for key, count in columns.unseen_values(later).items()} == {
         ("city", "a level"): 1,
         ("garden", "no value"): 1,
         ("sold", "no value"): 1,
         ("size", "no value"): 1,
     }
-    assert not columns.unforeseen(TABLE)
+    assert not columns.unseen_values(TABLE)
 
 
 def test_a_description_comes_back_and_nothing_else_does():

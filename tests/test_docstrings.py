@@ -162,7 +162,10 @@ def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
 
 
 def test_names_in_docstrings_lead_to_their_place_and_arguments_nowhere():
-    assert reference.target_of("regression.evidence", "blocks") == "regression.ipynb#evidence"
+    assert (
+        reference.target_of("regression.evidence", "inference.blocks")
+        == "regression.ipynb#evidence"
+    )
     assert reference.target_of("Factor", "sites") == "numerics.linalg.ipynb#Factor"
     assert reference.target_of("cavity", "sites") == "#cavity"
     assert reference.target_of("cavity", "plots") is None  # an argument, more likely

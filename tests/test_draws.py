@@ -7,7 +7,14 @@ import pytest
 
 import sparse_pep
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    StackedFeatures,
+    Wavelet,
+)
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -27,7 +34,7 @@ y = 50.0 + 10.0 * np.sin(X[:, 0] / 2.0) + X[:, 1] + rng.normal(size=40)
 TEST = np.vstack([X[:5] + 0.2, [[20.0, 5.0]]])
 Z = X[:12]
 LEVEL = y - 50.0
-SEVERAL = Mixture(
+SEVERAL = StackedFeatures(
     [
         InducingPoints(Z[:6]),
         GaussianBlur(Z[6:], [0.5, 0.8]),

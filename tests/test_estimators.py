@@ -21,13 +21,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparse_pep import training
-from sparse_pep.blocks import Partition
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, base, load
 from sparse_pep.estimators.arguments import likelihood_named
 from sparse_pep.estimators.classifier import classifier_likelihood
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints
+from sparse_pep.inference.blocks import Partition
 from sparse_pep.kernels import Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import (
     LIKELIHOODS,
@@ -36,11 +35,12 @@ from sparse_pep.likelihoods import (
     NegativeBinomial,
     NoisyProbit,
     Probit,
+    Softmax,
 )
 from sparse_pep.model import model_evidence, to_vector
-from sparse_pep.multiclass import Softmax
 from sparse_pep.observations import Difference, Slope, Value
-from sparse_pep.training import LBFGS, SITE_TOL, Adam
+from sparse_pep.training import LBFGS, Adam, strategies
+from sparse_pep.training.lbfgs import SITE_TOL
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 3, size=(40, 2))
@@ -808,10 +808,10 @@ def test_without_training_every_parameter_is_kept():
     "more", [{}, {"training": Adam(max_time=1e-9)}, {"power": "held_out"}], ids=str
 )
 def test_time_limits_the_whole_fit_and_the_model_says_so(more, monkeypatch):
-    maximise = training.maximise
+    maximise = strategies.maximise
     runs = []
     monkeypatch.setattr(
-        training, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1]
+        strategies, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1]
     )
     model = SparsePEPRegressor(
         **{"n_inducing": 5, "training": LBFGS(max_time=1e-9), "random_state": 0} | more

@@ -18,10 +18,11 @@ from sparse_pep.features import (
     Fourier,
     GaussianBlur,
     InducingPoints,
-    Mixture,
+    StackedFeatures,
     Wavelet,
-    normal_points,
 )
+from sparse_pep.features.windows import normal_points
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import (
     Categorical,
     Constant,
@@ -34,7 +35,6 @@ from sparse_pep.kernels import (
 )
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence
-from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS
 
 RNG = np.random.default_rng(3)
@@ -52,7 +52,7 @@ def level(width, frequency, phase):
     return np.cos(phase) * np.exp(-np.sum((frequency * width) ** 2) / 2)
 
 
-EVERY_WINDOW = Mixture(
+EVERY_WINDOW = StackedFeatures(
     [
         InducingPoints(Z[:2]),
         GaussianBlur(Z[2:], WIDTHS[0]),
@@ -141,9 +141,9 @@ def test_a_derivative_is_the_derivative_of_points_whatever_it_is_paired_with(oth
     dims = np.array([0, 1, 1, 0])
 
     def cross(z):
-        return Mixture([other, InducingPoints(z)]).Kuu(kernel)[: len(other), len(other) :]
+        return StackedFeatures([other, InducingPoints(z)]).Kuu(kernel)[: len(other), len(other) :]
 
-    got = Mixture([other, Derivative(Z, dims)]).Kuu(kernel)[: len(other), len(other) :]
+    got = StackedFeatures([other, Derivative(Z, dims)]).Kuu(kernel)[: len(other), len(other) :]
     bar = RNG.normal(size=got.shape)
     numeric = differences(lambda z: np.vdot(bar, cross(z)), Z)
     assert error(np.sum(bar * got, axis=0), numeric[np.arange(4), dims]) < 1e-9
@@ -224,7 +224,7 @@ def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
 
 def test_noise_is_never_explained():
     noise = White(0.3)
-    features = Mixture([InducingPoints(Z[:2]), GaussianBlur(Z, 0.2), InducingPoints(Z[:1])])
+    features = StackedFeatures([InducingPoints(Z[:2]), GaussianBlur(Z, 0.2), InducingPoints(Z[:1])])
     np.testing.assert_array_equal(features.Kuu(noise), np.diag([0.3, 0.3, 0, 0, 0, 0, 0.3]))
     assert not features.Kuf(noise, np.vstack([X, Z])).any()
 
@@ -289,7 +289,7 @@ TRAINED = {
     "wavelets": (Wavelet(START, 0.5, 1.0), None),
     "derivatives": (Derivative(START, [-1, 0, -1, 0]), Matern52(1.0, 0.7)),
     "fourier": (Fourier(-1.0, 7.0, 6), Matern32(1.0, 0.7)),
-    "mixture": (Mixture([InducingPoints(START), Wavelet(START[1:3], 0.5, 2.0)]), None),
+    "mixture": (StackedFeatures([InducingPoints(START), Wavelet(START[1:3], 0.5, 2.0)]), None),
 }
 
 
@@ -347,10 +347,10 @@ def test_widths_of_zero_stay_zero_in_training():
             lambda: GaussianBlur(Z, 0.1).Kuu(SquaredExponential(1.0, [1.0, 1.0, 1.0])),
             ["`lengthscale`", "3"],
         ),
-        (lambda: Mixture([]), ["`features`", "at least one"]),
-        (lambda: Mixture(InducingPoints(Z)), ["`features`", "list"]),
+        (lambda: StackedFeatures([]), ["`features`", "at least one"]),
+        (lambda: StackedFeatures(InducingPoints(Z)), ["`features`", "list"]),
         (
-            lambda: Mixture([InducingPoints(Z), InducingPoints(Z[:, :1])]),
+            lambda: StackedFeatures([InducingPoints(Z), InducingPoints(Z[:, :1])]),
             ["`features`", "columns", "[1, 2]"],
         ),
         (
@@ -361,7 +361,9 @@ def test_widths_of_zero_stay_zero_in_training():
         (lambda: Derivative(Z, [0, 0, 0, 0]).Kuu(SE + White()), ["Derivative", "White"]),
         (lambda: Fourier(0.0, 1.0, 3).Kuu(SquaredExponential()), ["Fourier", "SquaredExponential"]),
         (
-            lambda: Mixture([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]).Kuu(Matern32()),
+            lambda: StackedFeatures([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]).Kuu(
+                Matern32()
+            ),
             ["Fourier", "Derivative", "Matern32"],
         ),
     ],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from reference.compare import properties
 
-from sparse_pep.numerics.files import read_archive, write_archive, write_aside
+from sparse_pep.numerics.files import atomic_write, read_archive, write_archive
 
 tensors = arrays(
     st.sampled_from([np.float64, np.int64, bool]), array_shapes(min_dims=0, max_dims=3, max_side=3)
@@ -71,9 +71,9 @@ def test_a_file_that_is_not_whole_is_not_there(tmp_path):
         file.write(b"half")
         raise OSError("disk full")
 
-    write_aside(tmp_path / "file", lambda file: file.write(b"old"))
+    atomic_write(tmp_path / "file", lambda file: file.write(b"old"))
     with pytest.raises(OSError, match="disk full .what was there is unchanged.*file'"):
-        write_aside(tmp_path / "file", half)
+        atomic_write(tmp_path / "file", half)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert (tmp_path / "file").read_bytes() == b"old"
     umask = os.umask(0)

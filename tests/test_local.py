@@ -15,9 +15,12 @@ from threadpoolctl import threadpool_limits
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Matern32, SquaredExponential
-from sparse_pep.likelihoods import Gaussian, HeteroscedasticGaussian, Probit
-from sparse_pep.local import (
+from sparse_pep.likelihoods import Gaussian, HeteroscedasticGaussian, Probit, Softmax
+from sparse_pep.means import ConstantMean
+from sparse_pep.model import Model, model_evidence, model_predict
+from sparse_pep.posterior.local import (
     LocalRows,
     exchanged,
     left_out_groups,
@@ -26,10 +29,6 @@ from sparse_pep.local import (
     sites_on_f,
     stacks,
 )
-from sparse_pep.means import ConstantMean
-from sparse_pep.model import Model, model_evidence, model_predict
-from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Rows
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
 POWERS = (0.0, 0.5, 1.0)
@@ -106,7 +105,7 @@ def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, 
     rows = local_rows(fit, data, 0.5, n_neighbours=9)
     with threadpool_limits(threads, user_api="blas"):
         whole = local_predict(model, fit.posteriors, X_test, rows)
-    monkeypatch.setattr("sparse_pep.local.ROOM", 60)
+    monkeypatch.setattr("sparse_pep.posterior.local.ROOM", 60)
     for some in (slice(0, 400), slice(0, 7), slice(61, 62)):
         found = local_predict(model, fit.posteriors, X_test[some], rows)
         np.testing.assert_allclose(

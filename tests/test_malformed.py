@@ -23,15 +23,16 @@ import pytest
 import scipy.sparse
 from click.testing import CliRunner
 from sklearn.exceptions import NotFittedError
+from sparse_pep.inference.blocks import Partition
+from sparse_pep.inference.fixed_point import infer
+from sparse_pep.inference.shard import Rows
 
 from sparse_pep import cli, plots, report
-from sparse_pep.blocks import Partition
 from sparse_pep.data import tables
 from sparse_pep.datasets import random_splits
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Wavelet
-from sparse_pep.inference import infer
 from sparse_pep.kernels import Kernel, Linear, Matern32, Periodic, SquaredExponential, Sum, White
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -39,14 +40,13 @@ from sparse_pep.likelihoods import (
     NoisyProbit,
     Poisson,
     Probit,
+    Softmax,
     StudentT,
 )
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
-from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.priors import LogNormal, Normal
-from sparse_pep.shards import Rows
 from sparse_pep.training import LBFGS, Adam, train
 
 NAN = np.nan

@@ -5,16 +5,14 @@ import pytest
 from reference import multiclass as reference
 from reference.compare import error, gradient_error
 
-from sparse_pep import multiclass
 from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import Logit
+from sparse_pep.likelihoods import Logit, Softmax, multiclass
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_gradient
-from sparse_pep.multiclass import Softmax
 from sparse_pep.quadrature import STRICT, Accuracy
-from sparse_pep.shards import Rows
 
 POWERS = (0.0, 1e-6, 0.5, 1.0)
 

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import (
     Categorical,
     Coregion,
@@ -21,8 +22,8 @@ from sparse_pep.kernels import (
 )
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence
-from sparse_pep.shards import Rows
-from sparse_pep.training import LBFGS, Adam, disturbed
+from sparse_pep.training import LBFGS, Adam
+from sparse_pep.training.lbfgs import perturbed
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, size=(40, 2))
@@ -203,7 +204,7 @@ def test_a_restart_can_change_the_signs_of_the_weights():
     model = Model(KERNEL, InducingPoints(ROWS[::6]), Gaussian(0.1))
     weights = np.array(
         [
-            disturbed(model, np.random.default_rng(seed)).kernel.kernels[1].weights[:, 0]
+            perturbed(model, np.random.default_rng(seed)).kernel.kernels[1].weights[:, 0]
             for seed in range(40)
         ]
     )
@@ -211,7 +212,7 @@ def test_a_restart_can_change_the_signs_of_the_weights():
     assert np.all(weights != at)
     assert np.all(np.abs(weights.mean(axis=0) / at - 1.0) < 0.5)
     assert 0.05 < np.mean(np.prod(weights, axis=1) < 0.0) < 0.5
-    kept = disturbed(model, np.random.default_rng(0), {"kernel.1.weights"})
+    kept = perturbed(model, np.random.default_rng(0), {"kernel.1.weights"})
     np.testing.assert_array_equal(kept.kernel.kernels[1].weights[:, 0], at)
     assert kept.kernel.kernels[1].variance[0] != KERNEL.kernels[1].variance[0]
 

@@ -19,14 +19,14 @@ import sparse_pep.model
 from sparse_pep.data.passes import Moments, moments_piece, source_predict
 from sparse_pep.data.sources import ArraySource, Rows, Source
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import fixed_point
+from sparse_pep.inference.fixed_point import fixed_point
 from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import Gaussian, Probit, StudentT
+from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient
-from sparse_pep.multiclass import Softmax
 from sparse_pep.numerics.linalg import factorise, solve_lower
-from sparse_pep.streaming import remember
-from sparse_pep.training import LBFGS, column_spread, train
+from sparse_pep.streaming import summarise_posterior
+from sparse_pep.training import LBFGS, train
+from sparse_pep.training.lbfgs import column_spread
 
 rng = np.random.default_rng(5)
 N = 40
@@ -275,7 +275,11 @@ def test_training_is_that_of_all_rows(case):
         "powers": {"power": powers},
     }.get(case, {})
     first = model_evidence(gaussian, Rows(X[:10], y[:10]))
-    memory = remember(first.posteriors, first.log_evidence, points) if case == "earlier" else None
+    memory = (
+        summarise_posterior(first.posteriors, first.log_evidence, points)
+        if case == "earlier"
+        else None
+    )
     training = LBFGS(max_iter=5, n_restarts=2 * (case == "restarts"))
     how = {"training": training, "fixed": ["features.Z"], "memory": memory}
     expected, found = (

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
+from sparse_pep.inference.shard import Rows
+from sparse_pep.training.lbfgs import Objective
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -16,8 +18,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, evidence_and_gradient, to_vector
 from sparse_pep.priors import LogNormal, LogUniform, Normal, Uniform, limits_of, log_prior
-from sparse_pep.shards import Rows
-from sparse_pep.training import LBFGS, Adam, Objective, train
+from sparse_pep.training import LBFGS, Adam, train
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))

@@ -9,7 +9,7 @@ from reference.compare import error
 from sparse_pep import quadrature
 from sparse_pep.likelihoods import Logit, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.numerics.linalg import expm1_ratio
-from sparse_pep.quadrature import Accuracy, find_modes, many_nodes, tilted_moments
+from sparse_pep.quadrature import Accuracy, adaptive_quadrature, find_modes, tilted_moments
 
 CASES = {
     "probit": (Probit(), 1.0),
@@ -54,9 +54,9 @@ def by_panels(monkeypatch):
 
     def counted(at, rows, *asked):
         calls.append(len(rows))
-        return many_nodes(at, rows, *asked)
+        return adaptive_quadrature(at, rows, *asked)
 
-    monkeypatch.setattr(quadrature, "many_nodes", counted)
+    monkeypatch.setattr(quadrature, "adaptive_quadrature", counted)
     return calls
 
 

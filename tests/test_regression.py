@@ -12,6 +12,7 @@ from reference import dense
 from reference.compare import error, gradient_error, properties, slopes
 from reference.highprec import Regression
 from reference.problems import Problem, problems
+from sparse_pep.inference.shard import Rows
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints
@@ -19,7 +20,6 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
 from sparse_pep.regression import predict_f_cov
-from sparse_pep.shards import Rows
 from sparse_pep.sites import q_moments, unexplained_variance
 
 

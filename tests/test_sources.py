@@ -14,15 +14,15 @@ from reference.compare import properties
 
 from sparse_pep.data.sources import (
     ArraySource,
-    Largest,
+    DiskSiteStore,
     Rows,
-    Shelf,
     Source,
-    ahead,
     checked,
     chosen_rows,
     joined,
+    prefetch,
 )
+from sparse_pep.inference.shard import MaxReduce
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(23, 3))
@@ -35,7 +35,7 @@ EXTRAS = {
 
 
 def sums(piece, factor=1.0):
-    return len(piece.X), factor * (piece.X * np.c_[piece.y]).sum(axis=0), Largest(piece.X.max())
+    return len(piece.X), factor * (piece.X * np.c_[piece.y]).sum(axis=0), MaxReduce(piece.X.max())
 
 
 def running(piece, own, step):
@@ -201,7 +201,7 @@ def test_pieces_of_another_width_and_bad_cells_are_refused():
         checked(Rows(X, y[:4], first=40), 3)
 
 
-# --- sums, reading ahead, sweeps
+# --- sums, reading prefetch, sweeps
 # --------------------------------------------------------------------------------------
 
 
@@ -214,7 +214,7 @@ def test_the_next_piece_is_read_while_this_one_is_used():
         started.set()
         yield 1
 
-    for k in ahead(slow()):
+    for k in prefetch(slow()):
         used.append(k)
         assert started.wait(5.0)  # nobody asked for it yet
     assert used == [0, 1]
@@ -225,12 +225,12 @@ def test_what_goes_wrong_while_reading_ahead_is_raised_in_its_turn():
         yield 0
         raise ValueError("row 7")
 
-    pieces = ahead(broken())
+    pieces = prefetch(broken())
     assert next(pieces) == 0
     with pytest.raises(ValueError, match="row 7"):
         next(pieces)
     before = threading.active_count()
-    pieces = ahead(iter(range(100)))
+    pieces = prefetch(iter(range(100)))
     next(pieces)
     pieces.close()  # reading stops with the reader
     assert threading.active_count() == before
@@ -295,4 +295,4 @@ def test_files_of_a_state_that_are_damaged(tmp_path, damage):
     with pytest.raises(ValueError, match="`sites_dir`: .*3.bin.* is gone or damaged"):
         source.sweep(running, state, 1)
     with pytest.raises(ValueError, match="`sites_dir`: nothing can be written"):
-        Shelf(tmp_path / "nowhere")
+        DiskSiteStore(tmp_path / "nowhere")

@@ -10,12 +10,12 @@ from reference.compare import error
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Fourier, GaussianBlur, InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, StudentT
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence
-from sparse_pep.shards import Rows
-from sparse_pep.streaming import remember
+from sparse_pep.streaming import summarise_posterior
 from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(4)
@@ -28,7 +28,7 @@ POWERS = [0.0, 0.5, 1.0]
 
 def memory_of(model, X, y, power):
     fit = model_evidence(model, Rows(X, y), power)
-    return remember(fit.posteriors, fit.log_evidence, model.features)
+    return summarise_posterior(fit.posteriors, fit.log_evidence, model.features)
 
 
 @pytest.mark.parametrize("power", POWERS)

@@ -21,7 +21,7 @@ from hypothesis.extra.numpy import arrays
 from reference.compare import properties
 
 from sparse_pep.data import tables
-from sparse_pep.data.sources import ArraySource, Shelf, joined
+from sparse_pep.data.sources import ArraySource, DiskSiteStore, joined
 from sparse_pep.data.tables import convert_table, table_files, table_layout
 from sparse_pep.datasets import read_table
 
@@ -514,7 +514,7 @@ def test_a_folder_without_room(here):
         with pytest.raises(
             ValueError, match="`sites_dir`: 'cache/sites-.*' cannot be written to: .* Name another"
         ):
-            Shelf("cache").append((np.zeros(100_000),))
+            DiskSiteStore("cache").append((np.zeros(100_000),))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert set(here.rglob("*")) == before

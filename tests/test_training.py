@@ -11,11 +11,12 @@ from reference import dense
 from reference.compare import error
 from sklearn.exceptions import ConvergenceWarning
 
-from sparse_pep import SparsePEPRegressor, training
+from sparse_pep import SparsePEPRegressor
 from sparse_pep import model as models
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import base
 from sparse_pep.features import GaussianBlur, InducingPoints, Wavelet
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Linear, SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -23,26 +24,30 @@ from sparse_pep.likelihoods import (
     NoisyProbit,
     Poisson,
     Probit,
+    Softmax,
     StudentT,
 )
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
-from sparse_pep.multiclass import Softmax
-from sparse_pep.shards import Rows
 from sparse_pep.training import (
     LBFGS,
-    SITE_TOL,
     Adam,
+    greedy_points,
+    initial_kernel,
+    kmeans_points,
+    lbfgs,
+    stochastic,
+    strategies,
+    train,
+)
+from sparse_pep.training.lbfgs import (
+    SITE_TOL,
     Objective,
     TimeLimit,
     WarmEvidence,
     column_spread,
-    disturbed,
-    greedy_points,
-    initial_kernel,
-    kmeans_points,
     maximise,
-    train,
+    perturbed,
     units_of,
 )
 
@@ -200,11 +205,11 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
         for n in (0, 1, 6)
     ]
     assert ends[0] <= ends[1] <= ends[2]
-    model = disturbed(poor, np.random.default_rng(0), {"log_noise_variance"})
+    model = perturbed(poor, np.random.default_rng(0), {"log_noise_variance"})
     assert model.kernel.variance != poor.kernel.variance
     assert error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
     np.testing.assert_array_equal(model.features.Z, poor.features.Z)
-    both = poor, disturbed(poor, np.random.default_rng(0), fixed)
+    both = poor, perturbed(poor, np.random.default_rng(0), fixed)
     assert ends[1] == max(
         maximise(Objective(model, evidence_of, fixed), LBFGS(max_iter=30), 60).log_evidence
         for model in both
@@ -237,7 +242,9 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
         np.linalg.LinAlgError, match="start from a smaller kernel variance or more noise"
     ):
         train(start(), DATA, 0.5)
-    *_, sweep = training.held_out_power(start(), DATA, np.random.default_rng(0), powers=(0.0, 1.0))
+    *_, sweep = strategies.held_out_power(
+        start(), DATA, np.random.default_rng(0), powers=(0.0, 1.0)
+    )
     assert np.all(np.isneginf(sweep["log_density"]))
 
 
@@ -245,7 +252,7 @@ def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
     good = train(start(), DATA, 0.5, training=LBFGS(max_iter=1))
     loose = replace(good, fit=replace(good.fit, converged=False), objective=1e15)
     monkeypatch.setattr(
-        training,
+        strategies,
         "maximise",
         partial(lambda runs, *arguments: next(runs), iter([loose, good, loose])),
     )
@@ -256,7 +263,7 @@ def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
 def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, tmp_path):
     data = DATA if rows == "memory" else ArraySource(DATA.X, DATA.y, piece_rows=25)
     # a second for every look at the clock
-    monkeypatch.setattr(training, "perf_counter", count(1.0).__next__)
+    monkeypatch.setattr(lbfgs, "perf_counter", count(1.0).__next__)
     saved = LBFGS(checkpoint=tmp_path / "c.npz")
     four = train(start(), data, 0.5, training=LBFGS(max_iter=4))
     assert (four.converged, four.limit, four.message) == (
@@ -307,8 +314,8 @@ def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
         calls.clear(), stops.clear(), stops.update(when)
         return SparsePEPRegressor(**HOLDS | options).fit(*given)
 
-    for name in ("evidence_and_gradient", "visit"):
-        monkeypatch.setattr(training, name, partial(stopping, getattr(training, name)))
+    for module, name in ((lbfgs, "evidence_and_gradient"), (stochastic, "visit")):
+        monkeypatch.setattr(module, name, partial(stopping, getattr(module, name)))
     # the last inference
     monkeypatch.setattr(base, "model_evidence", partial(stopping, models.model_evidence))
     whole = fitted()
@@ -370,7 +377,7 @@ def test_a_step_that_fails_is_turned_back_from(failure):
 
 def test_a_run_that_scipy_ends_early_goes_on_without_its_history(monkeypatch):
     """It calls a step that ends where it began convergence."""
-    real = training.minimize
+    real = lbfgs.minimize
     ends = []
 
     def early(*arguments, options, **given):
@@ -384,7 +391,7 @@ def test_a_run_that_scipy_ends_early_goes_on_without_its_history(monkeypatch):
         ends[-1].update(status=0, success=True)
         return ends[-1]
 
-    monkeypatch.setattr(training, "minimize", early)
+    monkeypatch.setattr(lbfgs, "minimize", early)
     assert maximise(Objective(start(), evidence_of), LBFGS(), DATA.n_data).log_evidence > 35.7
     assert len(ends) == 3
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from reference.compare import error
 from reference.problems import SearchedGaussian, labels_of
+from sparse_pep.inference.blocks import Partition
+from sparse_pep.inference.shard import Rows
 
-from sparse_pep.blocks import Partition
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.numerics.linalg import factorise, solve_lower
-from sparse_pep.shards import Rows
 from sparse_pep.sites import (
     gaussian_tilted,
     posterior_from_sums,

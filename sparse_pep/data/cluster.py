@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .columns import Columns, Seen, cells_of
+from .columns import Columns, ColumnStats, cells_of
 from sparse_pep.data.sources import (
     Source,
     added_parts,
@@ -26,9 +26,9 @@ from sparse_pep.data.sources import (
     joined,
     rows_as_floats,
 )
+from ..inference.shard import Rows
 from ..numerics.files import digest
 from ..numerics.threads import one_blas_thread
-from ..shards import Rows
 
 # %% ../../nbs/internals/data/cluster.ipynb #fbdee0df
 if TYPE_CHECKING:
@@ -232,9 +232,9 @@ def _aligned(value: Any, X: "Array", name: str) -> list[Any]:
     return list(value.to_delayed().ravel())
 
 # %% ../../nbs/internals/data/cluster.ipynb #42b63592
-def _seen_of(table: "DataFrame") -> dict[str, Seen]:
+def _seen_of(table: "DataFrame") -> dict[str, ColumnStats]:
     """The statistics of the columns of a pandas table."""
-    return {name: Seen.of(cells) for name, cells in cells_of(table, list(table)).items()}
+    return {name: ColumnStats.of(cells) for name, cells in cells_of(table, list(table)).items()}
 
 
 def _encoded_frame(table: "DataFrame", columns: Columns, others: Sequence[str]) -> "DataFrame":
@@ -347,7 +347,7 @@ class DaskSource(Source):
     y : dask Array (N,) or (N, K), str or list of str, optional
         Targets, or in a dataframe the names of their columns.
     weight, known_variance, power : float, dask Array (N,) or str, optional
-        See `sparse_pep.shards.Rows`. In a dataframe a name is that of a column.
+        See `sparse_pep.inference.shard.Rows`. In a dataframe a name is that of a column.
     client : Client, optional
         By default the client that exists already.
     columns : sequence of str, optional
@@ -500,7 +500,7 @@ class DaskSource(Source):
         from dask import delayed
 
         tasks = self.client.compute([delayed(_seen_of)(part) for part in X.to_delayed()])
-        total: dict[str, Seen] = dict.fromkeys(X.columns, Seen())
+        total: dict[str, ColumnStats] = dict.fromkeys(X.columns, ColumnStats())
         for seen in self._gathered(tasks):
             total = {name: total[name] + seen[name] for name in total}
         return Columns.of_seen(total, kinds)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..numerics.validation import shown
+from ..numerics.validation import short_repr
 
 # %% ../../nbs/internals/data/columns.ipynb #558919a9
 UNNAMED = ("", "?", "na", "n/a", "nan", "null")
@@ -126,7 +126,7 @@ def series_cells(column: pd.Series, name: str) -> Cells:
     odd = [value for value in values if not isinstance(value, (str, time))]
     if odd:
         raise BadCell(
-            f"column {name!r} holds {shown(odd[0])}; the cells of a column must be all "
+            f"column {name!r} holds {short_repr(odd[0])}; the cells of a column must be all "
             "numbers, all text or all dates",
             name,
         )
@@ -155,7 +155,7 @@ def frame_of(table: Any) -> pd.DataFrame:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise ValueError(
-            f"the names of columns must be different texts; got {shown(twice[0])} twice."
+            f"the names of columns must be different texts; got {short_repr(twice[0])} twice."
         )
     return table if names == list(table.columns) else table.set_axis(names, axis=1)
 
@@ -171,7 +171,7 @@ def cells_of(table: Any, names: Sequence[str]) -> dict[str, Cells]:
     if missing:
         raise ValueError(
             f"`X` has no column {missing[0]!r}, which the model was fitted to; it has "
-            f"{shown(list(table.columns))}."
+            f"{short_repr(list(table.columns))}."
         )
     return {name: series_cells(table[name], name) for name in names}
 
@@ -232,7 +232,7 @@ def days_of(dates: np.ndarray) -> np.ndarray:
 MOST_TEXTS = 100_000
 
 
-class Spread(NamedTuple):
+class ValueStats(NamedTuple):
     """Some values of one form, added up: how many, their total, range and an example, and of dates
     the distinct days and hours of the day. The sum of two is that of all their values.
     """
@@ -245,9 +245,9 @@ class Spread(NamedTuple):
     days: frozenset = frozenset()
     hours: frozenset = frozenset()
 
-    def __add__(self, other: "Spread") -> "Spread":
+    def __add__(self, other: "ValueStats") -> "ValueStats":
         ends = min(self.low, other.low), max(self.high, other.high), self.example or other.example
-        return Spread(
+        return ValueStats(
             self.count + other.count,
             self.total + other.total,
             *ends,
@@ -262,7 +262,7 @@ class Spread(NamedTuple):
         counts: np.ndarray | int = 1,
         texts: Sequence[str] = (),
         dated: bool = False,
-    ) -> "Spread":
+    ) -> "ValueStats":
         """The sum over values (n,), which occur so many times; NaN do not count."""
         here = np.flatnonzero(~np.isnan(values))
         if not len(here):
@@ -283,7 +283,7 @@ class Spread(NamedTuple):
 
 # %% ../../nbs/internals/data/columns.ipynb #000e3c9d
 @dataclass(frozen=True)
-class Seen:
+class ColumnStats:
     """The statistics of a column: rows, empty cells, the values that can be read as a "number" or a
     date of each form, how often each distinct text (of numbers: each whole one) occurs, and whether
     they are known to be categories. The sum of two is that of all their rows.
@@ -291,17 +291,17 @@ class Seen:
 
     rows: int = 0
     empty: int = 0
-    forms: dict[str, Spread] = field(default_factory=dict)
+    forms: dict[str, ValueStats] = field(default_factory=dict)
     texts: dict[str, int] = field(default_factory=dict)
     closed: bool = False
 
-    def __add__(self, other: "Seen") -> "Seen":
+    def __add__(self, other: "ColumnStats") -> "ColumnStats":
         forms = {form: self.form(form) + other.form(form) for form in {**self.forms, **other.forms}}
         texts = dict(self.texts)
         for text, count in other.texts.items():
             if text in texts or len(texts) < MOST_TEXTS:
                 texts[text] = texts.get(text, 0) + count
-        return Seen(
+        return ColumnStats(
             self.rows + other.rows,
             self.empty + other.empty,
             forms,
@@ -309,9 +309,9 @@ class Seen:
             self.closed or other.closed,
         )
 
-    def form(self, form: str) -> Spread:
+    def form(self, form: str) -> ValueStats:
         """The values of this form."""
-        return self.forms.get(form, Spread())
+        return self.forms.get(form, ValueStats())
 
     @property
     def n_values(self) -> int:
@@ -331,7 +331,7 @@ class Seen:
         return len(self.texts) == counted >= min(self.n_values, MOST_TEXTS)
 
     @classmethod
-    def of(cls, cells: Cells) -> "Seen":
+    def of(cls, cells: Cells) -> "ColumnStats":
         """The statistics of some cells."""
         if isinstance(cells, Labels):
             counts = np.bincount(cells.places[cells.places >= 0], minlength=len(cells.texts))
@@ -342,7 +342,7 @@ class Seen:
             )
             counts = counts[(counts > 0) & ~counts.index.str.casefold().isin(UNNAMED)]
             forms = {
-                form: Spread.of(values, counts.to_numpy(), counts.index, form in FORMS)
+                form: ValueStats.of(values, counts.to_numpy(), counts.index, form in FORMS)
                 for form, values in readings(counts.index).items()
                 if not np.isnan(values).all()
             }
@@ -356,7 +356,7 @@ class Seen:
         if cells.dtype.kind == "M":
             cells = days_of(cells)
             return cls(
-                len(cells), int(np.isnan(cells).sum()), {"Y-M-D": Spread.of(cells, dated=True)}
+                len(cells), int(np.isnan(cells).sum()), {"Y-M-D": ValueStats.of(cells, dated=True)}
             )
         proper = pd.Series(cells[~np.isnan(cells)])
         texts = (
@@ -365,7 +365,7 @@ class Seen:
             else {}
         )
         texts = {canonical(value): int(count) for value, count in texts.items()}
-        return cls(len(cells), len(cells) - len(proper), {"number": Spread.of(cells)}, texts)
+        return cls(len(cells), len(cells) - len(proper), {"number": ValueStats.of(cells)}, texts)
 
 # %% ../../nbs/internals/data/columns.ipynb #dc0ada78
 WITH_UNIT = (
@@ -471,7 +471,7 @@ class Column:
             found += [np.where(empty, 0.0, wave(phase)) for wave in (np.sin, np.cos)]
         return np.column_stack([*found, *[empty] * self.gaps]).astype(float)
 
-    def unforeseen(self, cells: Cells) -> Counter[Any]:
+    def unseen_values(self, cells: Cells) -> Counter[Any]:
         """How many cells are empty although none was in training, or hold a level that training did
         not see. The keys are the name, what was found and what is done. If rare levels are pooled,
         there is a place for others, and a level is never new.
@@ -537,7 +537,7 @@ def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
 
 # %% ../../nbs/internals/data/columns.ipynb #c77971f1
 def column_of(
-    name: str, seen: Seen, kind: str | None = None, option: str = "`column_types`"
+    name: str, seen: ColumnStats, kind: str | None = None, option: str = "`column_types`"
 ) -> Column:
     """What a column is taken for by its statistics, or by the user's word `kind`. ValueError, which
     names the `option` that takes such a word, if it holds numbers or dates that cannot be read.
@@ -580,7 +580,7 @@ def column_of(
     return category_of(name, seen)
 
 # %% ../../nbs/internals/data/columns.ipynb #f3622c3b
-def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Column:
+def measured_of(name: str, seen: ColumnStats, form: str, forced: bool = False) -> Column:
     """A column of numbers (form "number") or of dates, or one left out because all are the same or
     identify rows. ValueError if no value has this form.
     """
@@ -642,7 +642,7 @@ def measured_of(name: str, seen: Seen, form: str, forced: bool = False) -> Colum
     return Column(name, kind, done, gaps=gaps, fill=fill, form=form, origin=origin, periods=periods)
 
 # %% ../../nbs/internals/data/columns.ipynb #65e2988e
-def category_of(name: str, seen: Seen, forced: bool = False) -> Column:
+def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
     """A column of categories, or one left out because it does not tell groups of rows apart."""
     counts = Counter()
     for text, count in seen.texts.items():
@@ -693,12 +693,12 @@ class Columns:
                 else one[rows]
                 for name, one in cells.items()
             }
-        return cls.of_seen({name: Seen.of(one) for name, one in cells.items()}, kinds)
+        return cls.of_seen({name: ColumnStats.of(one) for name, one in cells.items()}, kinds)
 
     @classmethod
     def of_seen(
         cls,
-        seen: Mapping[str, Seen],
+        seen: Mapping[str, ColumnStats],
         kinds: Mapping[str, str] | None = None,
         option: str = "`column_types`",
     ) -> "Columns":
@@ -707,11 +707,11 @@ class Columns:
         for name, kind in kinds.items():
             if name not in seen:
                 raise ValueError(
-                    f"{option}: there is no input column {name!r}; there are {shown([*seen])}."
+                    f"{option}: there is no input column {name!r}; there are {short_repr([*seen])}."
                 )
             if kind not in KINDS:
                 raise ValueError(
-                    f"{option}: {name!r} must be one of {', '.join(KINDS)}; got {shown(kind)}."
+                    f"{option}: {name!r} must be one of {', '.join(KINDS)}; got {short_repr(kind)}."
                 )
         found = cls(
             tuple(column_of(name, one, kinds.get(name), option) for name, one in seen.items())
@@ -746,11 +746,11 @@ class Columns:
         cells = cells_of(table, self.used)
         return np.hstack([column(cells[column.name]) for column in self.columns if column.names])
 
-    def unforeseen(self, table: Any) -> Counter[Any]:
-        """The sum of `Column.unforeseen` over the columns in `used`."""
+    def unseen_values(self, table: Any) -> Counter[Any]:
+        """The sum of `Column.unseen_values` over the columns in `used`."""
         cells = cells_of(table, self.used)
         return sum(
-            (column.unforeseen(cells[column.name]) for column in self.columns if column.names),
+            (column.unseen_values(cells[column.name]) for column in self.columns if column.names),
             Counter(),
         )
 
@@ -803,7 +803,7 @@ class Columns:
             )
         if not good:
             raise ValueError(
-                f"its `columns` must hold a description of each column; got {shown(saved)}."
+                f"its `columns` must hold a description of each column; got {short_repr(saved)}."
             )
         return cls(
             tuple(
@@ -835,7 +835,7 @@ def columns_if_mixed(
     )
 
 # %% ../../nbs/internals/data/columns.ipynb #75d58516
-def unforeseen_text(found: Counter[Any]) -> str:
+def unseen_values_text(found: Counter[Any]) -> str:
     """The sentences that say what of a later table training did not see; empty if there is
     nothing.
     """

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .sources import Source
+from ..inference.shard import Rows
 from ..likelihoods import Likelihood
-from ..local import LocalRows, local_predict
 from ..model import Model, model_mean
-from ..shards import Rows
+from ..posterior.local import LocalRows, local_predict
 from ..sites import Posterior
 
 # %% ../../nbs/internals/data/passes.ipynb #ead64e20
-def rows_beyond(X: np.ndarray, limits: np.ndarray | None) -> np.ndarray | None:
+def count_extrapolating_rows(X: np.ndarray, limits: np.ndarray | None) -> np.ndarray | None:
     """For each column of X (S, D), the number of rows that are farther outside the range of the
     training data than the kernel reaches, and the largest distance, (2, D); None if there are no
     such rows. `limits` (3, D) are the ends of the range and the reach, None if they are not known.
@@ -41,14 +41,14 @@ def predict_piece(
     only_mean: bool = False,
     blocks: np.ndarray | None = None,
 ) -> tuple[int, np.ndarray | None, np.ndarray, np.ndarray]:
-    """Number of the first row, what `rows_beyond` finds, and the mean and variance of f, in the
-    shapes of `model_predict`. With `only_mean`, which takes less time, the variance is 0.
+    """Number of the first row, what `count_extrapolating_rows` finds, and the mean and variance of
+    f, in the shapes of `model_predict`. With `only_mean`, which takes less time, the variance is 0.
     """
     if only_mean:
         found = model_mean(model, posteriors, piece.X), np.zeros(piece.n_data)
     else:
         found = local_predict(model, posteriors, piece.X, local, blocks)
-    return piece.first, rows_beyond(piece.X, limits), *found
+    return piece.first, count_extrapolating_rows(piece.X, limits), *found
 
 
 def noise_piece(piece: Rows, likelihood: Likelihood) -> np.ndarray:

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..inference.shard import Rows, added_parts
 from ..numerics.validation import LARGEST, as_floats, require_whole
-from ..shards import Largest, Rows, added_parts
 
 # %% ../../nbs/internals/data/sources.ipynb #589150d3
 RANGES = {  # of what a row may have besides its numbers
@@ -81,7 +81,7 @@ def require_counted(anything: float) -> None:
         raise ValueError("`weight` is 0 for all rows of the source; some must be positive.")
 
 # %% ../../nbs/internals/data/sources.ipynb #34fe78ce
-def ahead(pieces: Iterator[Any]) -> Iterator[Any]:
+def prefetch(pieces: Iterator[Any]) -> Iterator[Any]:
     """The same items in the same order. A thread makes each one while the one before it is used."""
     with ThreadPoolExecutor(1, "reading") as reader:
         coming = reader.submit(next, pieces, None)
@@ -98,7 +98,7 @@ def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) 
     return array
 
 # %% ../../nbs/internals/data/sources.ipynb #c514ebe7
-class Shelf:
+class DiskSiteStore:
     """A list with a tuple of arrays for each piece, stored in files of a folder, which is made in
     `folder` and removed with the object. One tuple at a time is in memory.
     """
@@ -198,7 +198,7 @@ class Source:
 
     def total(self, work: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
         """The sum Σ work(piece, *arguments) over the pieces. `work` is a function of a module that
-        returns a tuple of numbers, arrays and `Largest`. The order of summation is fixed.
+        returns a tuple of numbers, arrays and `MaxReduce`. The order of summation is fixed.
         """
         return self.unless_empty(reduce(added_parts, self.each(work, *arguments), None))
 
@@ -209,9 +209,9 @@ class Source:
         `own` is the state of the piece, a tuple of arrays, or None the first time. `state` holds
         those of all pieces, or is None the first time. The old state is left as it is.
         """
-        new = [] if self.sites_dir is None else Shelf(self.sites_dir)
+        new = [] if self.sites_dir is None else DiskSiteStore(self.sites_dir)
         total = None
-        for k, piece in enumerate(ahead(self.pieces())):
+        for k, piece in enumerate(prefetch(self.pieces())):
             own, part = work(piece, None if state is None else state[k], *arguments)
             new.append(own)
             total = added_parts(total, part)
@@ -219,14 +219,14 @@ class Source:
 
     def each(self, work: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
         """Yield work(piece, *arguments) for each piece, in order."""
-        for piece in ahead(self.pieces()):
+        for piece in prefetch(self.pieces()):
             yield work(piece, *arguments)
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """n rows, or all if there are fewer, drawn from everywhere, in order. One pass."""
         chosen = chosen_rows(self.n_data, n, rng)
         found = []
-        for piece in ahead(self.pieces()):
+        for piece in prefetch(self.pieces()):
             here = chosen - piece.first
             here = here[(here >= 0) & (here < len(piece.X))]
             if len(here):
@@ -236,7 +236,7 @@ class Source:
     def fingerprint(self) -> str:
         """A short text that is the same for equal data, however they are cut and stored."""
         totals = [hashlib.sha256() for _ in Rows._fields[:-1]]
-        for piece in ahead(self.pieces()):
+        for piece in prefetch(self.pieces()):
             for total, value in zip(totals, piece[:-1], strict=True):
                 if value is not None:
                     value = np.asarray(value, dtype=float)
@@ -285,7 +285,7 @@ def mapping_of(array: np.ndarray) -> mmap.mmap | None:
     return array if isinstance(array, mmap.mmap) else None
 
 # %% ../../nbs/internals/data/sources.ipynb #1b2aa91a
-def let_go(array: np.ndarray) -> None:
+def release_pages(array: np.ndarray) -> None:
     """Release the pages of a memory map to the operating system. The content of the file stays."""
     mapping = mapping_of(array)
     if mapping is not None and hasattr(mapping, "madvise"):
@@ -299,7 +299,7 @@ def rows_as_floats(array: np.ndarray, rows: slice | np.ndarray, name: str) -> np
     if mapping_of(array) is None:
         return np.ascontiguousarray(as_floats(array[rows], name))
     part = np.array(as_floats(array[rows], name), order="C")
-    let_go(array)
+    release_pages(array)
     return part
 
 # %% ../../nbs/internals/data/sources.ipynb #603cedc5

@@ -32,15 +32,15 @@ from sparse_pep.data.columns import (
     UNNAMED,
     BadCell,
     Columns,
+    ColumnStats,
     Labels,
-    Seen,
     one_line,
     pyarrow_for,
     series_cells,
     to_number,
 )
 from .sources import ArraySource, class_numbers
-from ..numerics.validation import shown
+from ..numerics.validation import short_repr
 
 # %% ../../nbs/internals/data/tables.ipynb #f2009725
 TABLES = (".parquet", ".csv", ".csv.gz")
@@ -96,18 +96,20 @@ def table_files(
     the order of their names. Unless `many` is true it must be one file, or `-` for standard input.
     """
     if decimal not in (".", ","):
-        raise ValueError(f"`decimal` must be '.' or ','; got {shown(decimal)}.")
+        raise ValueError(f"`decimal` must be '.' or ','; got {short_repr(decimal)}.")
     listed = many and isinstance(path, (list, tuple))
     if not listed and not isinstance(path, (str, os.PathLike)):
         kinds = "a file, a list of files or a folder" if many else "the name of a file"
-        raise ValueError(f"`path` must be {kinds}; got {shown(path)}.")
+        raise ValueError(f"`path` must be {kinds}; got {short_repr(path)}.")
     if not many and str(path) == "-":
         return (TableFile("standard input", sys.stdin.buffer.read(), decimal),)
     paths = [Path(one) for one in path] if listed else [Path(path)]
     if many and not listed and paths[0].is_dir():
         paths = [p for p in sorted(paths[0].iterdir()) if p.name.lower().endswith(TABLES)]
     if not paths:
-        raise ValueError(f"`path`: {shown(path)} holds no file that ends in {', '.join(TABLES)}.")
+        raise ValueError(
+            f"`path`: {short_repr(path)} holds no file that ends in {', '.join(TABLES)}."
+        )
     for file in paths:
         if not file.exists():
             raise ValueError(f"`path`: there is no file '{file}'.")
@@ -209,7 +211,8 @@ def classes_of(
     unknown = np.flatnonzero(classes[codes] != values)
     if len(unknown):
         raise ValueError(
-            f"the label {texts[unknown[0]]!r} is not one of the classes {shown(list(classes))}."
+            f"the label {texts[unknown[0]]!r} is not one of the classes "
+            f"{short_repr(list(classes))}."
         )
     return classes, class_numbers(classes)[codes]
 
@@ -374,7 +377,7 @@ def opened_parquet(file: TableFile, texts: Sequence[str] = ()) -> Iterator[Any]:
     """A Parquet file opened by pyarrow, with dictionaries for the columns `texts`. ValueError if
     it cannot be read.
     """
-    arrow = pyarrow_for(f"`path`: {shown(file.name)}")
+    arrow = pyarrow_for(f"`path`: {short_repr(file.name)}")
     try:
         with arrow.parquet.ParquetFile(
             file.content, buffer_size=1 << 20, pre_buffer=False, read_dictionary=texts
@@ -489,7 +492,7 @@ def names_in(file: TableFile) -> dict[str, str]:
 def require_column(name: Any, names: Collection[str], called: str, source: str) -> None:
     """Raise a ValueError that lists the closest names unless `name` is one of `names`."""
     if not isinstance(name, str):
-        raise ValueError(f"{called} must be the name of a column; got {shown(name)}.")
+        raise ValueError(f"{called} must be the name of a column; got {short_repr(name)}.")
     if name in names:
         return
     folded = {other.casefold(): other for other in names}
@@ -576,10 +579,10 @@ class Layout:
         """The same layout with the encoding of its inputs that one pass of statistics gives.
         `option` is the name of `column_types` in messages.
         """
-        total: dict[str, Seen] = dict.fromkeys(self.inputs, Seen())
+        total: dict[str, ColumnStats] = dict.fromkeys(self.inputs, ColumnStats())
         cells = self.kinds | dict.fromkeys(self.inputs, "cell")
         for batch in self.batches(cells):
-            total = {name: total[name] + Seen.of(batch[name]) for name in self.inputs}
+            total = {name: total[name] + ColumnStats.of(batch[name]) for name in self.inputs}
         try:
             return replace(self, encoded_by=Columns.of_seen(total, self.column_types, option))
         except ValueError as error:
@@ -614,7 +617,9 @@ def table_layout(
         )
     named = {called.get(part, f"`{part}`"): name for part, name in parts.items()}
     if isinstance(columns, str) or (columns is not None and len(columns) == 0):
-        raise ValueError(f"`columns` must be a list of at least one name; got {shown(columns)}.")
+        raise ValueError(
+            f"`columns` must be a list of at least one name; got {short_repr(columns)}."
+        )
     for file in files:
         names = names_in(file)
         columns = tuple(
@@ -640,7 +645,7 @@ def table_layout(
     return Layout(tuple(files), columns, parts, labels)
 
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
-def gathered(
+def load_arrays(
     layout: Layout, folder: str | Path | None = None
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """X and the other parts of a table as arrays, in memory or as memory maps of files in a folder,
@@ -765,7 +770,7 @@ def arrays_of(
                     f"writing the arrays of '{layout.files[0].name}'{more} to '{folder.name}'",
                     file=sys.stderr,
                 )
-        arrays, texts = gathered(layout, folder and folder.name)
+        arrays, texts = load_arrays(layout, folder and folder.name)
         classes = None
         if layout.labels:
             (classes, codes) = classes_of(texts, labels, layout.parts["y"])

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from ..blocks import Partition
 from ..features import Features
+from ..inference.blocks import Partition
 from sparse_pep.kernels import (
     Kernel,
     Matern12,
@@ -31,11 +31,13 @@ from sparse_pep.kernels import (
     RationalQuadratic,
     SquaredExponential,
 )
-from ..likelihoods import GroupedGaussian, Likelihood, typed_name
+from ..likelihoods import GroupedGaussian, Likelihood
+from ..likelihoods.base import typed_name
 from ..means import ZeroMean
-from ..numerics.validation import as_floats, shown
+from ..numerics.validation import as_floats, short_repr
 from ..priors import Prior
-from ..training import LBFGS, Adam, BaseEstimator
+from ..training import LBFGS, Adam
+from ..training.lbfgs import BaseEstimator
 
 # %% auto #0
 __all__ = []
@@ -117,8 +119,9 @@ class Arguments(BaseEstimator):
         Prior mean of f, see `sparse_pep.means`. Its coefficients are trained.
     local : None, "auto", "blocks" or int
         Whether predictions also use training rows near each test row directly, and not only through
-        the inducing variables (`sparse_pep.local`): a number of nearest rows; "blocks", the rows of
-        the nearest of the `blocks`; or "auto", blocks if there are any and otherwise 20 rows.
+        the inducing variables (`sparse_pep.posterior.local`): a number of nearest rows; "blocks",
+        the rows of the nearest of the `blocks`; or "auto", blocks if there are any and otherwise
+        20 rows.
         "blocks" is always used, with a warning if it predicts left-out blocks much worse. Otherwise
         the rows are used only if they predict left-out training rows better than the global
         prediction does, and nearest rows only up to power 0.8; `summary()` says what is used. Such
@@ -330,14 +333,14 @@ def check_arguments(model: Any) -> None:
     values = vars(model) | ({} if training is None else vars(training))
     for name, rule in RULES.items():
         if name in values and not rule.admits(values[name]):
-            raise ValueError(f"`{name}` must {rule.words}; got {shown(values[name])}.")
+            raise ValueError(f"`{name}` must {rule.words}; got {short_repr(values[name])}.")
     file = values.get("checkpoint")
     if file is not None:
         path = Path(file) if isinstance(file, (str, os.PathLike)) else None
         if path is None or path.is_dir() or not path.parent.is_dir():
             raise ValueError(
                 "`checkpoint` must name a file in a folder that exists, or None; got "
-                f"{shown(file)}."
+                f"{short_repr(file)}."
             )
         if model.n_inducing == "auto" and model.features is None:
             raise ValueError(
@@ -381,7 +384,7 @@ def likelihood_named(
                 return kind()
     raise ValueError(
         f"`{name}` must be a sparse_pep likelihood or one of "
-        f"{', '.join(map(typed_name, kinds))}; got {shown(likelihood)}."
+        f"{', '.join(map(typed_name, kinds))}; got {short_repr(likelihood)}."
     )
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #7fc7bc7e
@@ -392,7 +395,7 @@ def seeded(random_state: object) -> np.random.RandomState:
     except ValueError as error:
         raise ValueError(
             "`random_state` must be None, a whole number from 0 to 2³² − 1, or a "
-            f"RandomState; got {shown(random_state)}."
+            f"RandomState; got {short_repr(random_state)}."
         ) from error
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #0a8daea1
@@ -404,7 +407,7 @@ def require_power(power: float | ArrayLike, n_data: int | None) -> np.ndarray:
     if truth or power is None or isinstance(power, str):
         raise ValueError(
             f"`power` must be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}; got "
-            f"{shown(power)}."
+            f"{short_repr(power)}."
         )
     power = as_floats(power, "power")
     if n_data is None and power.ndim:

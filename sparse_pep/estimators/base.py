@@ -24,11 +24,10 @@ from sparse_pep.data.columns import (
     columns_if_mixed,
     frame_of,
     is_table,
-    unforeseen_text,
+    unseen_values_text,
 )
-from ..data.passes import noise_piece, predict_piece, rows_beyond
+from ..data.passes import count_extrapolating_rows, noise_piece, predict_piece
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
-from ..draws import SampledFunctions, sampled_functions
 from . import diagnostics, persistence
 from sparse_pep.estimators.arguments import (
     Arguments,
@@ -59,18 +58,19 @@ from sparse_pep.estimators.fitting import (
 )
 from .relevance import Relevance, beyond_text, reach, relevance
 from ..features import InducingPoints
-from ..likelihoods import GaussianByRow, Likelihood
-from ..local import local_covariance, local_predict
+from ..inference.shard import Rows
+from ..likelihoods import Likelihood
+from ..likelihoods.heteroscedastic import GaussianByRow
 from sparse_pep.model import (
     Model,
+    loo_predict,
     model_evidence,
     model_gradient,
     model_leave_one_out,
-    model_left_out,
     model_posterior,
-    of_values,
-    one_or_all,
     predictive_log_density,
+    stack_if_several,
+    value_kernel_and_likelihood,
 )
 from ..numerics.parameters import from_vector, to_vector
 from sparse_pep.numerics.validation import (
@@ -82,12 +82,14 @@ from sparse_pep.numerics.validation import (
     require_real,
     require_rows,
     require_whole,
-    shown,
+    short_repr,
 )
 from ..observations import MEAN, SIGN, Observation, Observed, Value
-from ..shards import Rows
-from ..streaming import remember
-from ..training import SAMPLE_ROWS, TimeLimit, check_fixed, greedy_points
+from ..posterior.draws import SampledFunctions, sampled_functions
+from ..posterior.local import local_covariance, local_predict
+from ..streaming import summarise_posterior
+from ..training import greedy_points
+from ..training.lbfgs import SAMPLE_ROWS, TimeLimit, check_fixed
 
 # %% auto #0
 __all__ = []
@@ -96,7 +98,7 @@ __all__ = []
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from sparse_pep.training import BaseEstimator
+    from sparse_pep.training.lbfgs import BaseEstimator
 
     class ClassifierMixin(BaseEstimator):
         def score(
@@ -310,10 +312,10 @@ class PowerEPEstimator(Arguments):
                 outcome, data = surer(outcome, data, self, rng)
             final = outcome, data, self.jitter, self.tight, self.local
             try:
-                self._conclude(*final)
+                self._set_fitted_state(*final)
             except KeyboardInterrupt:
                 limit.interrupt("n_evaluations" in outcome.entries)
-                self._conclude(*final)
+                self._set_fitted_state(*final)
             signs = self.diagnostics_.get("wrong_slopes", (0,))[-1]  # which are no samples
             self.n_samples_seen_: int = n_before + (
                 self.diagnostics_["n_samples"] - signs if first else n_new
@@ -355,7 +357,9 @@ class PowerEPEstimator(Arguments):
         moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
         moving &= self.training is not None
         memory = replace(
-            remember(self._posteriors, self.log_marginal_likelihood_value_, self.features_),
+            summarise_posterior(
+                self._posteriors, self.log_marginal_likelihood_value_, self.features_
+            ),
             kept=not moving,
         )
         if moving and isinstance(start.features, InducingPoints):
@@ -392,13 +396,15 @@ class PowerEPEstimator(Arguments):
                 self.columns_: Columns | None = None
                 if kinds and not in_frame:
                     raise ValueError(
-                        f"`column_types` {shown(kinds)} needs a dataframe: an array holds "
+                        f"`column_types` {short_repr(kinds)} needs a dataframe: an array holds "
                         "numbers only; leave it out."
                     )
                 if in_frame or pd.isna(require_real(X, "X", 1)).any():
                     try:
                         table = X if in_frame else as_floats(X, "X")
-                        self.take_columns(columns_if_mixed(table, kinds, sample_weight), warn=True)
+                        self.set_table_encoder(
+                            columns_if_mixed(table, kinds, sample_weight), warn=True
+                        )
                     except ValueError as error:
                         raise ValueError(f"`X`: {error}") from None
                 if self.columns_ is not None and not in_frame:
@@ -425,7 +431,7 @@ class PowerEPEstimator(Arguments):
                 else "without `blocks`: give them"
             )
             raise ValueError(
-                f"`local` cannot be {shown(self.local)} {words}, or set `local` to 'auto'."
+                f"`local` cannot be {short_repr(self.local)} {words}, or set `local` to 'auto'."
             )
         if not first and data.few.y.shape[1:] != self._outputs:
             n_rows = data.rows.n_data
@@ -506,7 +512,7 @@ class PowerEPEstimator(Arguments):
         few = distinct_rows(few)[0]
         return Data(rows, few, few)
 
-    def take_columns(self, columns: Columns | None, warn: bool = False) -> None:
+    def set_table_encoder(self, columns: Columns | None, warn: bool = False) -> None:
         """Keep how the columns of a table become those of X, and with `warn` name those left out
         that the user did not name.
         """
@@ -533,7 +539,7 @@ class PowerEPEstimator(Arguments):
         """The data of a source in the user's units, after a check that the arguments allow one."""
         if self.blocks is not None:
             raise ValueError(
-                f"`blocks` {shown(self.blocks)} belongs to the source, `ArraySource(..., "
+                f"`blocks` {short_repr(self.blocks)} belongs to the source, `ArraySource(..., "
                 "blocks=labels)`."
             )
         if np.ndim(self.power):
@@ -546,7 +552,7 @@ class PowerEPEstimator(Arguments):
             self.n_features_in_ = source.n_dims
             if getattr(source, "feature_names", None) is not None:
                 self.feature_names_in_ = np.array(source.feature_names, dtype=object)
-            self.take_columns(getattr(source, "encoded_by", None), warn)
+            self.set_table_encoder(getattr(source, "encoded_by", None), warn)
         else:
             self._require_columns(source)
         power = None if isinstance(self.power, str) else require_power(self.power, 1)
@@ -556,7 +562,7 @@ class PowerEPEstimator(Arguments):
         few = distinct_rows(counted(few, few.weight) if np.ndim(few.weight) else few)[0]
         return Data(source, few, few, power=power)
 
-    def _conclude(
+    def _set_fitted_state(
         self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None
     ) -> None:
         """Set the fitted attributes from the final model, and warn if it has learned nothing."""
@@ -582,7 +588,9 @@ class PowerEPEstimator(Arguments):
         self.mean_ = model.mean
         self.priors_ = model.priors
         self.kernel_, self.likelihood_ = (
-            of_values(model) if model.kernel.of_functionals else (model.kernel, model.likelihood)
+            value_kernel_and_likelihood(model)
+            if model.kernel.of_functionals
+            else (model.kernel, model.likelihood)
         )
         self.power_: float | np.ndarray | None = (
             float(data.power) if data.power.ndim == 0 else data.power
@@ -597,8 +605,8 @@ class PowerEPEstimator(Arguments):
         for name in ("site_precision_", "site_shift_"):
             vars(self).pop(name, None)
         if fit.site_precision is not None:
-            shift = one_or_all(fit.site_shift)
-            self.site_precision_: np.ndarray = one_or_all(fit.site_precision)
+            shift = stack_if_several(fit.site_shift)
+            self.site_precision_: np.ndarray = stack_if_several(fit.site_precision)
             # (N, K)
             self.site_shift_: np.ndarray = shift.T if fit.posteriors[0].b.ndim > 1 else shift
 
@@ -627,7 +635,7 @@ class PowerEPEstimator(Arguments):
             if theta.shape != (size,) or not np.all(np.isfinite(theta)):
                 words = f"{size} finite numbers, the parameters {', '.join(like)}"
                 raise ValueError(
-                    f"`theta` must be {words}; got {shown(theta)} of shape {theta.shape}."
+                    f"`theta` must be {words}; got {short_repr(theta)} of shape {theta.shape}."
                 )
             try:
                 model = model.with_parameters(from_vector(theta, like))
@@ -835,12 +843,12 @@ class PowerEPEstimator(Arguments):
         """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the
         model's units.
         """
-        self._warn_beyond(rows_beyond(X, self._limits))
+        self._warn_extrapolation(count_extrapolating_rows(X, self._limits))
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         means = np.atleast_2d(mean)
         covs = np.broadcast_to(cov, (len(means), *cov.shape[-2:]))
         pairs = zip(means, covs, strict=True)
-        return one_or_all([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
+        return stack_if_several([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
 
     def _latent(
         self, X: ArrayLike, blocks: ArrayLike | None = None, only_mean: bool = False
@@ -865,12 +873,12 @@ class PowerEPEstimator(Arguments):
             _, beyond, mean, var = predict_piece(
                 Rows(X), *how, None if blocks is None else self._blocks_of(blocks, len(X))
             )
-            self._warn_beyond(beyond)
+            self._warn_extrapolation(beyond)
             return mean, var
         if blocks is not None:
             raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
         _, beyond, *parts = zip(*self._encoded(source).each(predict_piece, *how), strict=True)
-        self._warn_beyond(*beyond)
+        self._warn_extrapolation(*beyond)
         return tuple(np.concatenate(part, axis=-1) for part in parts)
 
     def _functional(self, X: Observation) -> tuple[np.ndarray, np.ndarray]:
@@ -897,8 +905,8 @@ class PowerEPEstimator(Arguments):
         )
         return local_predict(model, self._posteriors, self._encoding.inputs(X.rows()))
 
-    def _warn_beyond(self, *found: np.ndarray | None) -> None:
-        """Warn once of what `rows_beyond` found in pieces of X."""
+    def _warn_extrapolation(self, *found: np.ndarray | None) -> None:
+        """Warn once of what `count_extrapolating_rows` found in pieces of X."""
         if text := beyond_text(self, found):
             warn_caller(f"`X`: {text}", UserWarning)
 
@@ -913,7 +921,7 @@ class PowerEPEstimator(Arguments):
 
     def _likelihood_at(self, X: ArrayLike) -> Likelihood:
         """The likelihood of the rows of X, whose noise may depend on codes in X."""
-        if not self.likelihood_.codes:
+        if not self.likelihood_.categorical_dims:
             return self.likelihood_
         source = self._source_of(X)
         if source is None:
@@ -945,7 +953,7 @@ class PowerEPEstimator(Arguments):
         numbers = np.array([known.get(label, -1) for label in labels.tolist()])
         if np.any(numbers < 0):
             unknown = labels[numbers < 0][0].item()
-            raise ValueError(f"`blocks` must hold labels of the fit; got {shown(unknown)}.")
+            raise ValueError(f"`blocks` must hold labels of the fit; got {short_repr(unknown)}.")
         return numbers
 
     def _encoded(self, source: Source) -> EncodedSource:
@@ -973,8 +981,8 @@ class PowerEPEstimator(Arguments):
         )
         if names is not None and own is not None and list(names) != list(own):
             raise ValueError(
-                f"the source has the columns {shown(list(names))}; the model was fitted "
-                f"to {shown(list(own))}, in this order. "
+                f"the source has the columns {short_repr(list(names))}; the model was fitted "
+                f"to {short_repr(list(own))}, in this order. "
                 "Name them in this order with `columns=` where the source is made."
             )
 
@@ -1028,7 +1036,7 @@ class PowerEPEstimator(Arguments):
                 if X.shape[1] == len(columns.names):
                     return X
                 words = (
-                    f"a dataframe: give one with the columns {shown(columns.used)}"
+                    f"a dataframe: give one with the columns {short_repr(columns.used)}"
                     if in_frame
                     else f"{self.n_features_in_} features: give these"
                 )
@@ -1043,7 +1051,7 @@ class PowerEPEstimator(Arguments):
         except BadCell as fault:
             row = "" if fault.row is None else f", row {fault.row} (counted from 0)"
             raise ValueError(f"`X`{row}: {fault}.") from None
-        if warn and (text := unforeseen_text(columns.unforeseen(X))):
+        if warn and (text := unseen_values_text(columns.unseen_values(X))):
             warn_caller(f"`X`: {text}", UserWarning)
         return numbers
 
@@ -1121,7 +1129,7 @@ class PowerEPEstimator(Arguments):
         `leave_one_out`.
         """
         asked = self._left_out("`leave_one_out_f`")
-        mean, var = model_left_out(self._model, self._fit_, **asked)
+        mean, var = loo_predict(self._model, self._fit_, **asked)
         if not self._model.kernel.of_functionals:
             return self._level(mean.T), self._spread(var.T)
         code = asked["data"].X[:, -2]
@@ -1131,7 +1139,7 @@ class PowerEPEstimator(Arguments):
         ]
 
     def _left_out(self, what: str) -> dict[str, Any]:
-        """The keyword arguments of `model_left_out` for the fitted model."""
+        """The keyword arguments of `loo_predict` for the fitted model."""
         asked = self._training_data(what).asked(self._jitter, self._tight)
         return {name: value for name, value in asked.items() if name != "jitter"}
 
@@ -1183,7 +1191,7 @@ class PowerEPEstimator(Arguments):
         whole = rows.dtype.kind in "iu" and rows.ndim == 1
         if not whole or np.any((rows < 0) | (rows >= len(Z))):
             raise ValueError(
-                f"`points` must be row numbers from 0 to {len(Z) - 1}; got {shown(points)}."
+                f"`points` must be row numbers from 0 to {len(Z) - 1}; got {short_repr(points)}."
             )
         if len(left := np.delete(Z, rows, axis=0)) == 0:
             raise ValueError("`points` must leave at least one inducing point.")
@@ -1208,7 +1216,7 @@ class PowerEPEstimator(Arguments):
         model = replace(self._model, features=InducingPoints(Z))
         outcome = Outcome(model, None, self.converged_, self.n_iter_, entries)
         with all_or_nothing(self):
-            self._conclude(outcome, data, self._jitter, self._tight, self._local_asked)
+            self._set_fitted_state(outcome, data, self._jitter, self._tight, self._local_asked)
         return self
 
 # %% ../../nbs/internals/estimators/base.ipynb #875bfe61
@@ -1264,7 +1272,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         if q.ndim != 1 or not np.all((q > 0.0) & (q < 1.0)):
             raise ValueError(
                 "`q` must hold probabilities between 0 and 1, such as [0.05, 0.95]; got "
-                f"{shown(q.tolist())}."
+                f"{short_repr(q.tolist())}."
             )
         mean, var = self._latent(X)
         likelihood = self._likelihood_at(X)
@@ -1279,7 +1287,8 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         """
         if not is_number(level) or not 0.0 < level < 1.0:
             raise ValueError(
-                f"`level` must be a probability between 0 and 1, such as 0.9; got {shown(level)}."
+                "`level` must be a probability between 0 and 1, such as 0.9; got "
+                f"{short_repr(level)}."
             )
         ends = self.predict_quantiles(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
         return ends[..., 0], ends[..., 1]
@@ -1333,7 +1342,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             )
         level = real and self.training and np.all(data.constant)  # the value itself, everywhere
         scaling = data.scaling("y") if real and (self._scales or level) else (0.0, 1.0)
-        unscaled = (*getattr(self.kernel, "codes", ()), *likelihood.codes)
+        unscaled = (*getattr(self.kernel, "codes", ()), *likelihood.categorical_dims)
         return Encoding(
             likelihood, *scaling, None, *(data.scaling("X", unscaled) if self._scales else ())
         )

@@ -19,9 +19,14 @@ from .arguments import likelihood_named
 from .base import ClassifierMixin, PowerEPEstimator
 from .encoding import Encoding, classes_of
 from .fitting import Data
-from ..likelihoods import Binary, Likelihood, Logit, NoisyProbit, Probit
-from ..multiclass import Softmax
-from ..numerics.validation import require_finite, require_labels, require_unmasked, shown
+from ..likelihoods import Likelihood, Logit, NoisyProbit, Probit, Softmax
+from ..likelihoods.base import Binary
+from sparse_pep.numerics.validation import (
+    require_finite,
+    require_labels,
+    require_unmasked,
+    short_repr,
+)
 
 # %% auto #0
 __all__ = ['SparsePEPClassifier']
@@ -56,7 +61,9 @@ def require_classes(classes: ArrayLike) -> np.ndarray:
     """The labels of the argument `classes`, sorted. ValueError if they are fewer than two."""
     labels = np.asarray(classes)
     if labels.ndim != 1 or len(labels) < 2:
-        raise ValueError(f"`classes` must be a list of at least two labels; got {shown(classes)}.")
+        raise ValueError(
+            f"`classes` must be a list of at least two labels; got {short_repr(classes)}."
+        )
     try:
         require_labels(labels)
         require_finite(labels if labels.dtype.kind == "f" else np.zeros(1), "`classes`")
@@ -75,7 +82,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     likelihood : Likelihood or str
         "auto" (probit for two classes, softmax for more), "probit", "logit",
         "noisy_probit", "softmax", or an object of `sparse_pep.likelihoods` or
-        `sparse_pep.multiclass`.
+        `sparse_pep.likelihoods.multiclass`.
     {parameters}
 
     Attributes
@@ -151,7 +158,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 "`classes` must be the same as in the first call, "
-                f"{shown(self.classes_.tolist())}; got {shown(classes)}."
+                f"{short_repr(self.classes_.tolist())}; got {short_repr(classes)}."
             )
         return self._fit(X, y, sample_weight, first=False)
 
@@ -186,7 +193,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             where = "" if away else f" in all {len(rows.X)} rows"
             raise ValueError(
                 "`y` must have at least two classes; it has one class only "
-                f"({shown(found[0])}{where}). If later data have others, give "
+                f"({short_repr(found[0])}{where}). If later data have others, give "
                 "`partial_fit` all labels as `classes`."
             )
         self.classes_: np.ndarray = found if named is None else require_classes(named)

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import training
 from ..data.sources import Source
 from ..features import InducingPoints
 from ..likelihoods import Gaussian, HeteroscedasticGaussian, StudentT
-from ..model import model_left_out
+from ..model import loo_predict
 from ..numerics.linalg import Factor
+from ..posterior.gains import bound_per_row, gains_of_noise
+from ..training import greedy_points
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #84ea2d2e
 Lines = list[tuple[str, str]]
@@ -62,7 +63,7 @@ def rows_of_fit(fit: Any) -> Lines:
     return rows
 
 # %% ../../nbs/internals/estimators/diagnostics.ipynb #9c825a4f
-def rows_of_trust(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
+def reliability_rows(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
     """The rows of the summary that help to judge whether to trust a fit."""
     entries = fit.diagnostics_
     n_directions = len(fit.features_) * len(fit._posteriors)
@@ -145,20 +146,20 @@ def gains(fit: Any) -> Gains:
     found = (0.0, 0.0)
     model = fit._model
     few, more = (data.rows.at(order[:size]) for size in LOOKED_AT.values())
-    mean, var = model_left_out(model, fit._fit_, few, data.asked()["power"], tight=fit._tight)
+    mean, var = loo_predict(model, fit._fit_, few, data.asked()["power"], tight=fit._tight)
     z = (few.y - mean) / np.sqrt(var + model.likelihood.noise_variance)
     # which only Gaussian noise can have
     if np.sum(proper := np.isfinite(z) & (z != 0.0)) >= ENOUGH and not np.any(few.known_variance):
-        found = training.gains_of_noise(few.X[proper], z[proper])
+        found = gains_of_noise(few.X[proper], z[proper])
     if (
         not isinstance(fit.features_, InducingPoints)
         or fit._local is not None
         or np.max(fit.power_) > STEADY_POWER
     ):
         return Gains(*found)
-    Z = training.greedy_points(model.kernel, more.X, 2 * len(fit.features_), first=fit.features_.Z)
+    Z = greedy_points(model.kernel, more.X, 2 * len(fit.features_), first=fit.features_.Z)
     before, after = (
-        training.bound_per_row(replace(model, features=InducingPoints(points)), more, fit._jitter)
+        bound_per_row(replace(model, features=InducingPoints(points)), more, fit._jitter)
         for points in (fit.features_.Z, Z)
     )
     return Gains(*found, float(after - before))
@@ -341,7 +342,7 @@ def summary_rows(fit: Any, bounds: tuple[float, float] | None = None) -> Lines:
     """
     return (
         rows_of_fit(fit)
-        + rows_of_trust(fit, bounds)
+        + reliability_rows(fit, bounds)
         + [("advice", text) for text in advice(fit, bounds)]
     )
 

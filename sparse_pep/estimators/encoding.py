@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from ..inference.shard import Rows
+from ..likelihoods.base import Binary
 
 from ..data.columns import Columns
 from ..data.sources import Source, class_numbers, require_counted, require_targets
-from ..likelihoods import Binary, Likelihood
+from ..likelihoods import Likelihood
 from ..numerics.files import digest
 from ..observations import scaled
-from ..shards import Rows
 
 # %% ../../nbs/internals/estimators/encoding.ipynb #433bbb0b
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 
-from ..blocks import Partition, clustered_blocks
 from ..data.passes import Moments, moments_piece
 from ..data.sources import Source, chosen_rows
 from sparse_pep.estimators.arguments import (
@@ -27,18 +26,14 @@ from sparse_pep.estimators.arguments import (
     warn_caller,
 )
 from .encoding import EncodedSource, Encoding
-from ..features import Features, InducingPoints, Mixture
-from ..inference import Fit
-from ..kernels import Combination, Kernel
-from sparse_pep.likelihoods import (
-    Gaussian,
-    GaussianByRow,
-    GroupedGaussian,
-    Likelihood,
-    Mixed,
-    Probit,
-)
-from ..local import LocalRows, local_gain, local_rows
+from ..features import Features, InducingPoints, StackedFeatures
+from ..inference.blocks import Partition, clustered_blocks
+from ..inference.fixed_point import Fit
+from ..inference.shard import Rows
+from ..kernels import Kernel
+from ..kernels.base import Combination
+from ..likelihoods import Gaussian, GroupedGaussian, Likelihood, Probit
+from ..likelihoods.heteroscedastic import GaussianByRow, SwitchedLikelihood
 from ..means import ZeroMean, starting_mean
 from sparse_pep.model import (
     Model,
@@ -48,26 +43,28 @@ from sparse_pep.model import (
     model_predict,
     predictive_log_density,
 )
-from ..numerics.validation import require_each, shown
+from ..numerics.validation import require_each, short_repr
 from ..observations import SIGN, Observation, Observed, SlopeSign
+from ..posterior.local import LocalRows, local_gain, local_rows
 from ..priors import check_priors, log_prior, weak_priors
-from ..shards import Rows
-from ..streaming import Memory
+from ..streaming import StreamingSummary
 from sparse_pep.training import (
-    LOG_LIMIT,
-    SAMPLE_ROWS,
     Adam,
-    TimeLimit,
     advised_power,
-    check_fixed,
     greedy_points,
     held_out_power,
     initial_kernel,
     kmeans_points,
-    starting_lengthscale,
     train,
+)
+from sparse_pep.training.lbfgs import (
+    LOG_LIMIT,
+    SAMPLE_ROWS,
+    TimeLimit,
+    check_fixed,
     weight_of,
 )
+from ..training.strategies import search_initial_lengthscale
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
 @dataclass(frozen=True, eq=False)
@@ -105,7 +102,7 @@ class Data:
     sample: Rows
     inverse: np.ndarray | None = None
     power: np.ndarray | None = None
-    memory: Memory | None = None
+    memory: StreamingSummary | None = None
     labels: np.ndarray | None = None
     values: "Data | None" = None
     parts: Sequence[Likelihood] | None = None
@@ -279,7 +276,7 @@ def partition_of(
         if not isinstance(blocks, (list, tuple)) and np.ndim(blocks) == 0:
             raise ValueError(
                 "`blocks` must be the largest number of data points in a block, a label "
-                f"for each data point, or None; got {shown(blocks)}."
+                f"for each data point, or None; got {short_repr(blocks)}."
             )
         try:
             blocks = Partition(blocks)
@@ -361,14 +358,16 @@ FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"`
 MOST_INDUCING = 1000  # the largest number that it tries
 
 
-def beside_codes(part: Kernel, rest: list[int]) -> Kernel:
+def exclude_categorical_dims(part: Kernel, rest: list[int]) -> Kernel:
     """The kernel, in which parts that name no columns depend on the columns `rest`: all but
     those of codes.
     """
     if isinstance(part, Combination):
-        return replace(part, kernels=tuple(beside_codes(each, rest) for each in part.kernels))
+        return replace(
+            part, kernels=tuple(exclude_categorical_dims(each, rest) for each in part.kernels)
+        )
     named = vars(part).get("active_dims", ()) is not None
-    return part if named or part.codes else replace(part, active_dims=rest)
+    return part if named or part.categorical_dims else replace(part, active_dims=rest)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
 def starting_model(
@@ -423,8 +422,10 @@ def starting_model(
             variance = scale.variance
             each = scale.lengthscale
         kernel = KERNELS[kernel or "se"](variance, each if ard else np.sqrt(np.mean(each**2)))
-    elif kernel.codes and len(kernel.codes) < X.shape[1]:
-        kernel = beside_codes(kernel, [d for d in range(X.shape[1]) if d not in kernel.codes])
+    elif kernel.categorical_dims and len(kernel.categorical_dims) < X.shape[1]:
+        kernel = exclude_categorical_dims(
+            kernel, [d for d in range(X.shape[1]) if d not in kernel.categorical_dims]
+        )
     features = options.features
     number = FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
     if features is None:
@@ -434,14 +435,14 @@ def starting_model(
                 if data.values is None
                 else (data.places, number, rng, None)
             ),
-            kernel.codes,
+            kernel.categorical_dims,
         )
         if len(Z) < number and options.n_inducing != "auto":
             few_rows = f"there are only {len(Z)} distinct rows in X"
             warn_caller(f"`n_inducing` reduced from {number} to {len(Z)}: {few_rows}.", UserWarning)
         features = InducingPoints(Z)
     elif not isinstance(features, Features):
-        features = Mixture(features)
+        features = StackedFeatures(features)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     start = Model(kernel, features, likelihood, mean)
     if options.fixed:
@@ -451,7 +452,7 @@ def starting_model(
         start = replace(
             start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,)))
         )
-        start = starting_lengthscale(start, few) if closed else start
+        start = search_initial_lengthscale(start, few) if closed else start
     return (
         start
         if set(options.fixed).isdisjoint(likelihood.parameters())
@@ -477,9 +478,9 @@ def functionals(
         if (value := getattr(options, name)) is not None:
             raise ValueError(
                 f"`{name}` needs a table of function values: with observations, or "
-                f"`monotone`, it must be None; got {shown(value)}."
+                f"`monotone`, it must be None; got {short_repr(value)}."
             )
-    if encoding.likelihood.n_latent > 1 or encoding.likelihood.codes:
+    if encoding.likelihood.n_latent > 1 or encoding.likelihood.categorical_dims:
         raise ValueError(
             "observations need a likelihood of one function without groups of rows; got "
             f"{type(encoding.likelihood).__name__}."
@@ -536,7 +537,9 @@ def observing(model: Model, data: Data) -> Model:
     if not isinstance(parts[0], GaussianByRow):
         parts[0] = model.likelihood
     likelihood = (
-        Mixed(tuple(parts)) if len(parts) > 1 or isinstance(parts[0], GaussianByRow) else parts[0]
+        SwitchedLikelihood(tuple(parts))
+        if len(parts) > 1 or isinstance(parts[0], GaussianByRow)
+        else parts[0]
     )
     if all(isinstance(part, Gaussian) for part in parts) and likelihood is not parts[0]:
         # there are at least two groups
@@ -651,8 +654,8 @@ def with_signs(
         if column not in range(rows.n_dims) or sign not in (-1, 1):
             raise ValueError(
                 "`monotone` must give 1 or -1 for columns of X, "
-                f"{shown(names or list(range(rows.n_dims)))}; got "
-                f"{shown(dict(options.monotone))}."
+                f"{short_repr(names or list(range(rows.n_dims)))}; got "
+                f"{short_repr(dict(options.monotone))}."
             )
         found.append(SlopeSign(kmeans_points(rows.X, MOST_SIGNS, rng), column, sign))
     more = sum(len(one.X) for one in found)
@@ -773,7 +776,7 @@ def grown(
             size = min(size, MOST_INDUCING)
             if size <= FIRST_SIZES[-1]:
                 model = start
-                more = kmeans_points(data.places, size, rng, weight, start.kernel.codes)
+                more = kmeans_points(data.places, size, rng, weight, start.kernel.categorical_dims)
             else:
                 more = greedy_points(model.kernel, data.places, size, first=Z)
             if len(more) == len(Z):

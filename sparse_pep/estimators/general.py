@@ -16,15 +16,18 @@ from .arguments import likelihood_named
 from .base import RealTargets
 from .encoding import classes_of
 from .fitting import Data, counted
-from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal
-from ..multiclass import Softmax
-from ..shards import Rows
+from ..inference.shard import Rows
+from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal, Softmax
 
 # %% auto #0
 __all__ = ['SparsePEP']
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307892
-OF_GROUPS = "GroupedGaussian", "GaussianByRow", "Mixed"  # made for groups of rows, not by name
+OF_GROUPS = (
+    "GroupedGaussian",
+    "GaussianByRow",
+    "SwitchedLikelihood",
+)  # made for groups of rows, not by name
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -92,7 +95,7 @@ class SparsePEP(RealTargets):
                 f"`likelihood` 'softmax' has {likelihood.n_latent} latent functions: use "
                 "SparsePEPClassifier."
             )
-        if likelihood.codes:
+        if likelihood.categorical_dims:
             raise ValueError(
                 "`likelihood` GroupedGaussian: use SparsePEPRegressor, with this as its "
                 "`noise_variance`."

@@ -19,17 +19,23 @@ import numpy as np
 
 from ..data.columns import Columns
 from .arguments import Arguments
-from ..features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    StackedFeatures,
+    Wavelet,
+)
 from ..kernels import KINDS as KERNELS
-from ..likelihoods import LIKELIHOODS, Likelihood
-from ..local import LocalRows
+from ..likelihoods import LIKELIHOODS, Likelihood, Softmax
 from ..means import MEANS
-from ..model import Model, of_values
-from ..multiclass import Softmax
+from ..model import Model, value_kernel_and_likelihood
 from ..numerics.files import DAMAGE, as_plain, read_archive, without_arrays, write_archive
 from ..numerics.linalg import Factor
-from ..numerics.validation import require_kind, shown
+from ..numerics.validation import require_kind, short_repr
 from ..observations import Observed
+from ..posterior.local import LocalRows
 from ..priors import KINDS as PRIORS
 from ..priors import check_priors
 from ..sites import Posterior
@@ -40,7 +46,7 @@ KINDS = {
     "kernel": KERNELS | {"Observed": Observed},
     "features": {
         kind.__name__: kind
-        for kind in (InducingPoints, GaussianBlur, Wavelet, Derivative, Fourier, Mixture)
+        for kind in (InducingPoints, GaussianBlur, Wavelet, Derivative, Fourier, StackedFeatures)
     },
     "likelihood": LIKELIHOODS | {"Softmax": Softmax},
     "mean": MEANS,
@@ -81,7 +87,7 @@ def from_config(config: dict[str, Any], argument: str) -> Any:
     except (AttributeError, KeyError, TypeError) as error:
         known = ", ".join(kinds)
         raise ValueError(
-            f"its `{argument}` is described by {shown(config)}, which does not fit; known "
+            f"its `{argument}` is described by {short_repr(config)}, which does not fit; known "
             f"kinds: {known}."
         ) from error
 
@@ -122,14 +128,14 @@ NOT_SAVED = (
 def require_path(path: str | Path) -> None:
     """Raise a ValueError unless `path` may be the name of a file."""
     if not isinstance(path, (str, os.PathLike)) or str(path) == "":
-        raise ValueError(f"`path` must be the name of a file; got {shown(path)}.")
+        raise ValueError(f"`path` must be the name of a file; got {short_repr(path)}.")
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
 def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
     require_path(path)
     if not isinstance(extra, (Mapping, type(None))):
-        raise ValueError(f"`extra` must be a dictionary; got {shown(extra)}.")
+        raise ValueError(f"`extra` must be a dictionary; got {short_repr(extra)}.")
     try:
         json.dumps(without_arrays(dict(extra or {}), {}), default=as_plain)
     except TypeError as error:
@@ -192,7 +198,7 @@ def require_finite_parts(value: object, name: str) -> None:
         and np.asarray(value).dtype.kind not in "US"
         and not np.all(np.isfinite(value))
     ):
-        raise ValueError(f"its `{name}` must hold finite numbers; got {shown(value)}.")
+        raise ValueError(f"its `{name}` must hold finite numbers; got {short_repr(value)}.")
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
 def restored(state: dict[str, Any]) -> Any:
@@ -202,7 +208,7 @@ def restored(state: dict[str, Any]) -> Any:
     if state["estimator"] not in ESTIMATORS:
         raise ValueError(
             f"its `estimator` must be one of {', '.join(ESTIMATORS)}; got "
-            f"{shown(state['estimator'])}."
+            f"{short_repr(state['estimator'])}."
         )
     for name in ("posterior", "latent", "rows", "power", "blocks"):
         require_finite_parts(state[name], name)
@@ -228,10 +234,10 @@ def restored(state: dict[str, Any]) -> Any:
         "training": from_config(training, "training") if isinstance(training, dict) else training,
     }
     model = Model(**parts, priors=priors)
-    kernel, likelihood = of_values(model)
+    kernel, likelihood = value_kernel_and_likelihood(model)
     if hasattr(kind, "likelihood"):
         arguments["likelihood"] = likelihood
-    elif likelihood.codes:
+    elif likelihood.categorical_dims:
         arguments["noise_variance"] = likelihood
     whole = model
     model = kind(kernel=kernel, features=parts["features"], **arguments)
@@ -247,7 +253,7 @@ def restored(state: dict[str, Any]) -> Any:
     if np.shape(fitted["x_range_"]) != (2, n_inputs):
         raise ValueError(
             f"its `x_range_` must hold the least and the largest value of {n_inputs} "
-            f"inputs; got {shown(fitted['x_range_'])}."
+            f"inputs; got {short_repr(fitted['x_range_'])}."
         )
     model.x_mean_ = fitted["x_mean_"] + np.zeros(n_inputs)
     model.x_scale_ = fitted["x_scale_"] + np.zeros(n_inputs)

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.passes import rows_beyond
+from ..data.passes import count_extrapolating_rows
 from ..data.sources import Source
 from .base import RealTargets
 from .fitting import Data
 from ..likelihoods import Gaussian, GroupedGaussian
-from ..local import local_covariance
 from ..model import model_bounds
 from ..numerics.validation import require_real, require_rows
+from ..posterior.local import local_covariance
 
 # %% auto #0
 __all__ = ['SparsePEPRegressor']
@@ -155,7 +155,7 @@ class SparsePEPRegressor(RealTargets):
         """
         check_is_fitted(self)
         noise = self.likelihood_.noise_variance
-        return np.array(noise) if self.likelihood_.codes else float(noise)
+        return np.array(noise) if self.likelihood_.categorical_dims else float(noise)
 
     @property
     def noise_std_(self) -> float | np.ndarray:
@@ -194,7 +194,7 @@ class SparsePEPRegressor(RealTargets):
         if not return_cov:
             return super().predict(X, return_std=True) if return_std else super().predict(X)
         X = self._test_inputs(X, "`return_cov`")
-        self._warn_beyond(rows_beyond(X, self._limits))
+        self._warn_extrapolation(count_extrapolating_rows(X, self._limits))
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         cov += self.likelihood_.at(X).noise_variance * np.eye(len(X))
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))

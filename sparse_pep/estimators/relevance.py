@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.columns import shown_name
-from ..kernels import Combination, Kernel, Level, Stationary, Sum
-from ..local import local_predict
+from ..kernels import Kernel, Stationary, Sum
+from ..kernels.base import Combination, Level
 from ..model import predictive_log_density
-from ..numerics.validation import is_number, shown
+from ..numerics.validation import is_number, short_repr
+from ..posterior.local import local_predict
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #ed1e0966
 def reach(kernel: Kernel, n_dims: int) -> np.ndarray:
@@ -109,7 +110,7 @@ def relevance(
         or any(np.size(group) == 0 for group in groups.values())
     ):
         rule = f"a list of column numbers from 0 to {D - 1}, each number at most once"
-        raise ValueError(f"`groups` must give each name {rule}; got {shown(dict(groups))}.")
+        raise ValueError(f"`groups` must give each name {rule}; got {short_repr(dict(groups))}.")
     columns = [list(group) for group in groups.values()]
     y = model._encoding(np.asarray(y))
 
@@ -142,8 +143,8 @@ def column_names(model: Any) -> list[str]:
 
 
 def beyond_text(model: Any, found: Sequence[Any]) -> str:
-    """What to say of rows beyond the training data, as `rows_beyond` found them in pieces of the
-    rows; "" if there are none.
+    """What to say of rows beyond the training data, as `count_extrapolating_rows` found them in
+    pieces of the rows; "" if there are none.
     """
     if not (found := [part for part in found if part is not None]):
         return ""

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 # %% ../../nbs/internals/numerics/files.ipynb #0d181010
-def write_aside(path: str | Path, write: Callable[..., Any]) -> None:
+def atomic_write(path: str | Path, write: Callable[..., Any]) -> None:
     """Call write(file) on a temporary file in the folder of `path`, then rename it to
     `path` in one step. An OSError names `path`.
     """
@@ -113,7 +113,7 @@ def write_archive(path: str | Path, state: dict[str, Any], kind: str, version: i
     description = {"format": kind, "version": version, "state": without_arrays(state, arrays)}
     text = json.dumps(description, default=as_plain)
     arrays["digest"] = np.array(digest(text, *arrays.values()))
-    write_aside(path, lambda file: np.savez(file, description=np.array(text), **arrays))
+    atomic_write(path, lambda file: np.savez(file, description=np.array(text), **arrays))
 
 # %% ../../nbs/internals/numerics/files.ipynb #d0f798d4
 def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
@@ -202,7 +202,7 @@ def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
 
 # %% ../../nbs/internals/numerics/files.ipynb #13c3818e
 @dataclass(frozen=True, eq=False)
-class Answer:
+class CachedEvaluation:
     """The results of one evaluation of the evidence that training needs."""
 
     question: str  # digest of the parameters at which it was made
@@ -269,14 +269,16 @@ class Checkpoint:
             columns = zip(*(state[name].tolist() for name in COLUMNS), strict=True)
             for i, (question, value, gradient, *rest) in enumerate(columns):
                 self.answers.append(
-                    Answer(question, value, np.array(gradient), *rest, state["starts"].get(str(i)))
+                    CachedEvaluation(
+                        question, value, np.array(gradient), *rest, state["starts"].get(str(i))
+                    )
                 )
 
     def begin(self) -> None:
         """Mark the start of another run of the optimiser."""
         self.first = self.place
 
-    def recall(self, vector: np.ndarray) -> Answer | None:
+    def recall(self, vector: np.ndarray) -> CachedEvaluation | None:
         """The saved evaluation at parameters `vector` (P,) if it is the next of the list, or
         None.
         """
@@ -288,7 +290,7 @@ class Checkpoint:
             del self.answers[self.place :]
         return None
 
-    def add(self, answer: Answer) -> None:
+    def add(self, answer: CachedEvaluation) -> None:
         """Append a new evaluation, and save the list if enough time has passed. Of each run only
         the sites of the last evaluation that converged are kept, and those of the best.
         """

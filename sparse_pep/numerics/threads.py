@@ -23,7 +23,7 @@ MMAP_THRESHOLD = -3
 TRIM_THRESHOLD = -1
 
 
-class BlasHold(ContextDecorator):
+class SingleThreadBlas(ContextDecorator):
     """A limit of one BLAS thread, shared by all computations that ask for it: their number `depth`,
     the number of `threads` that BLAS was allowed before (1 while none is inside), and a `pool` of
     so many threads for `map_chunks`.
@@ -38,7 +38,7 @@ class BlasHold(ContextDecorator):
         self.depth = 0
         self.threads = 1
 
-    def __enter__(self) -> "BlasHold":
+    def __enter__(self) -> "SingleThreadBlas":
         with self.lock:
             if self.depth == 0:
                 if self.libraries is None:
@@ -69,7 +69,7 @@ class BlasHold(ContextDecorator):
             pool.shutdown()  # waits for threads that may still be on their way in here
 
 # %% ../../nbs/internals/numerics/threads.ipynb #70f11b25
-HOLD = BlasHold()
+HOLD = SingleThreadBlas()
 # for the calling thread
 take_control = getattr(
     threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda force: None
@@ -78,7 +78,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=HOLD.__init__)
 
 
-def one_blas_thread() -> BlasHold:
+def one_blas_thread() -> SingleThreadBlas:
     """The limit of one BLAS thread, for `with one_blas_thread():` and `@one_blas_thread()`."""
     return HOLD
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 # %% ../../nbs/internals/numerics/validation.ipynb #25dd3e47
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """`value` as a message quotes it: on one line of at most 60 characters, and numbers and text of
     NumPy as those of Python.
     """
@@ -44,7 +44,9 @@ def require_whole(
     """
     if not is_number(value) or value % 1 or not least <= value <= most:
         ends = f"at least {least}" if most == np.inf else f"from {least} to {most}"
-        raise ValueError(f"`{name}` must be a whole number, {ends}{words}; got {shown(value)}.")
+        raise ValueError(
+            f"`{name}` must be a whole number, {ends}{words}; got {short_repr(value)}."
+        )
     return int(value)
 
 
@@ -71,8 +73,8 @@ def as_floats(values: ArrayLike, name: str) -> np.ndarray:
         if array.dtype.kind in "biufO":
             return np.asarray(array, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.") from error
-    raise ValueError(f"`{name}` must hold real numbers; got {shown(values)}.")
+        raise ValueError(f"`{name}` must hold real numbers; got {short_repr(values)}.") from error
+    raise ValueError(f"`{name}` must hold real numbers; got {short_repr(values)}.")
 
 # %% ../../nbs/internals/numerics/validation.ipynb #9632c9b4
 def inputs_2d(X: ArrayLike, name: str = "X") -> np.ndarray:
@@ -141,7 +143,7 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
                     "X": " Give a table of text as a dataframe.",
                     "y": " For labels use SparsePEPClassifier.",
                 }.get(name, "")
-                raise kind(f"`{name}`: {rule}; got {shown(cell)}{where}.{remedy}") from error
+                raise kind(f"`{name}`: {rule}; got {short_repr(cell)}{where}.{remedy}") from error
     if least is None:
         return values
     shape = values.shape
@@ -188,7 +190,7 @@ def require_labels(y: np.ndarray) -> None:
         if not isinstance(label, kind) or label != label:
             raise ValueError(
                 "`y` must hold labels that are all text or all numbers; got "
-                f"{shown(label)} in {_place(index)}."
+                f"{short_repr(label)} in {_place(index)}."
             )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #38568bef

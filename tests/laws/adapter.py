@@ -11,18 +11,18 @@ import numpy as np
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.cluster import DaskSource
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.inference import fixed_point
+from sparse_pep.inference.fixed_point import fixed_point
+from sparse_pep.inference.shard import Rows
 from sparse_pep.model import (
+    loo_predict,
     model_evidence,
     model_gradient,
     model_leave_one_out,
-    model_left_out,
     model_predict,
     shards_of,
 )
 from sparse_pep.numerics.linalg import factorise
-from sparse_pep.shards import Rows
-from sparse_pep.streaming import remember
+from sparse_pep.streaming import summarise_posterior
 
 in_memory = Rows
 evidence = model_evidence
@@ -50,7 +50,7 @@ def chunks_of(size):
         return [slice(start, min(start + size, n_data)) for start in range(0, n_data, size)]
 
     with ExitStack() as stack:
-        for module in ("shards", "blocks", "model") if size else ():
+        for module in ("inference.shard", "inference.blocks", "model") if size else ():
             stack.enter_context(mock.patch(f"sparse_pep.{module}.chunk_slices", slices))
         yield
 
@@ -61,7 +61,12 @@ def nothing_kept():
     many.
     """
     with ExitStack() as stack:
-        for name in ("shards.KEPT_V", "shards.KEPT_KUF", "blocks.KEPT_SITES", "model.KEPT_BLOCKS"):
+        for name in (
+            "inference.shard.KEPT_V",
+            "inference.shard.KEPT_KUF",
+            "inference.blocks.KEPT_SITES",
+            "model.KEPT_BLOCKS",
+        ):
             stack.enter_context(mock.patch(f"sparse_pep.{name}", 0))
         yield
 
@@ -79,7 +84,7 @@ def left_out(model, data, power, tight=False, **options):
     """
     fit = evidence(model, data, power, tight=tight, **options)
     options = {"memory": options.get("memory"), "tight": tight}
-    return *model_left_out(model, fit, data, power, **options), model_leave_one_out(
+    return *loo_predict(model, fit, data, power, **options), model_leave_one_out(
         model, fit, data, power, **options
     )
 
@@ -89,7 +94,7 @@ def memory_of(model, data, power, kept, **options):
     nothing changed.
     """
     fit = evidence(model, data, power, **options)
-    return replace(remember(fit.posteriors, fit.log_evidence, model.features), kept=kept)
+    return replace(summarise_posterior(fit.posteriors, fit.log_evidence, model.features), kept=kept)
 
 
 def whitened(fit):

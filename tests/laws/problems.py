@@ -9,7 +9,7 @@ import numpy as np
 from reference import energy, highprec
 from reference.problems import SearchedGaussian
 
-from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Mixture, Wavelet
+from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, StackedFeatures, Wavelet
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -29,19 +29,19 @@ from sparse_pep.likelihoods import (
     GroupedGaussian,
     HeteroscedasticGaussian,
     Logit,
-    Mixed,
     NegativeBinomial,
     NoisyProbit,
     Ordinal,
     Poisson,
     Probit,
+    Softmax,
     StudentT,
     Tobit,
     Weibull,
 )
+from sparse_pep.likelihoods.heteroscedastic import SwitchedLikelihood
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
-from sparse_pep.multiclass import Softmax
 from sparse_pep.observations import DIFFERENCE, MEAN, SIGN, SLOPE, VALUE, Observed
 
 RNG = np.random.default_rng(5)
@@ -112,7 +112,7 @@ class Problem:
         f = F
         if isinstance(self.likelihood, GroupedGaussian):
             return F + 0.4 * rng.normal(size=N)
-        if isinstance(self.likelihood, Mixed):
+        if isinstance(self.likelihood, SwitchedLikelihood):
             return np.where(
                 KINDS == SIGN, np.where(F > 0.0, 1.0, -1.0), F + 0.4 * rng.normal(size=N)
             )
@@ -222,7 +222,7 @@ class Problem:
         )
         groups = (
             self.data["X"][:, -1].astype(int)
-            if isinstance(self.likelihood, Mixed)
+            if isinstance(self.likelihood, SwitchedLikelihood)
             else 0 * self.labels
         )
         return energy.at_fit(
@@ -256,7 +256,7 @@ PROBLEMS = {
     "gaussian, mixture": Problem(
         GAUSSIAN,
         PRIVATE,
-        features=Mixture([InducingPoints(Z[:2]), GaussianBlur(Z[2:], [0.3, 0.4])]),
+        features=StackedFeatures([InducingPoints(Z[:2]), GaussianBlur(Z[2:], [0.3, 0.4])]),
     ),
     "gaussian, sum of kernels": Problem(GAUSSIAN, 0.5, kernel=SE + Linear(0.3) + White(0.1)),
     "gaussian, product of kernels": Problem(
@@ -314,11 +314,16 @@ PROBLEMS = {
     ),
     # sites that are searched for
     "mixed": Problem(
-        Mixed((StudentT(4.0, 0.3), Probit())), PRIVATE, kernel=Observed(SE, 2), more="weight"
+        SwitchedLikelihood((StudentT(4.0, 0.3), Probit())),
+        PRIVATE,
+        kernel=Observed(SE, 2),
+        more="weight",
     ),
-    "mixed, power 0": Problem(Mixed((GAUSSIAN, Probit())), 0.0, kernel=Observed(SE, 2)),
+    "mixed, power 0": Problem(
+        SwitchedLikelihood((GAUSSIAN, Probit())), 0.0, kernel=Observed(SE, 2)
+    ),
     "mixed, blocks": Problem(
-        Mixed((GAUSSIAN, Probit())), 0.5, kernel=Observed(SE, 2), more="blocks"
+        SwitchedLikelihood((GAUSSIAN, Probit())), 0.5, kernel=Observed(SE, 2), more="blocks"
     ),
     "searched gaussian": Problem(SearchedGaussian(0.2), PRIVATE, more="weight"),
     "searched gaussian, blocks": Problem(SearchedGaussian(0.2), 0.4, more="blocks"),

@@ -10,7 +10,14 @@ import pytest
 from reference.compare import error, slopes
 
 from sparse_pep.estimators.persistence import from_config, to_config
-from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Mixture, Wavelet
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    StackedFeatures,
+    Wavelet,
+)
 from sparse_pep.kernels import (
     Constant,
     Linear,
@@ -43,14 +50,16 @@ FEATURES = {
         Z, [0.4, 0.9], FREQUENCIES, phase=RNG.normal(size=5), zero_mean=True
     ),
     "wavelets that stand still": Wavelet(Z, [0.4, 0.9], [0.0, 0.0]),
-    "wavelets, some of which stand still": Mixture(
+    "wavelets, some of which stand still": StackedFeatures(
         [Wavelet(Z[:2], 0.4, 0.0), Wavelet(Z[1:], 0.6, FREQUENCIES[1:])]
     ),
     "derivatives": Derivative(Z, [-1, 0, 1, 1, 0]),
     "values": Derivative(Z, [-1] * 5),
-    "points and derivatives": Mixture([InducingPoints(Z[:2]), Derivative(Z_far, [0, 1, -1, 0, 1])]),
-    "points and points": Mixture([InducingPoints(Z[:3]), InducingPoints(Z[3:])]),
-    "every window": Mixture(
+    "points and derivatives": StackedFeatures(
+        [InducingPoints(Z[:2]), Derivative(Z_far, [0, 1, -1, 0, 1])]
+    ),
+    "points and points": StackedFeatures([InducingPoints(Z[:3]), InducingPoints(Z[3:])]),
+    "every window": StackedFeatures(
         [
             Wavelet(Z[:2], 0.5, FREQUENCIES[:2], phase=0.4, zero_mean=True),
             InducingPoints(Z_far[:2]),
@@ -79,7 +88,7 @@ ON_A_LINE = {
     "fourier": Fourier(-0.5, 2.0, 4),
     "fourier, any frequencies": Fourier(-0.5, 2.0, [0.7, 0.0, 2.0]),
     "fourier, one": Fourier(-0.5, 2.0, [1.0]),
-    "fourier and points": Mixture(
+    "fourier and points": StackedFeatures(
         [InducingPoints(X_line[:2] + 0.1), Fourier(-0.5, 2.0, 3), InducingPoints(X_line[3:6] + 0.1)]
     ),
     "wavelets on a line": Wavelet(X_line[:3] + 0.2, 0.5, [[0.0], [2.0], [6.0]], zero_mean=True),

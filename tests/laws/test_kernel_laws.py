@@ -10,7 +10,6 @@ from reference.compare import differences, error, slopes
 from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.kernels import (
     Categorical,
-    Combination,
     Constant,
     Coregion,
     Linear,
@@ -23,6 +22,7 @@ from sparse_pep.kernels import (
     Stationary,
     White,
 )
+from sparse_pep.kernels.base import Combination
 
 ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
 KERNELS = {
@@ -122,7 +122,7 @@ def test_each_entry_depends_on_its_two_rows_only(kernel):
 def test_pull_back_equals_finite_differences(kernel, alone):
     other, bar = (None, BAR_SELF) if alone else (X2, BAR)
     before = bar.copy()
-    moving = [d for d in range(3) if d not in kernel.codes]
+    moving = [d for d in range(3) if d not in kernel.categorical_dims]
     gradient, X1_bar = kernel.vjp(X1, other)[1](bar)
     np.testing.assert_array_equal(bar, before)
     claimed, found = slopes(
@@ -212,7 +212,7 @@ def test_finite_where_data_are_odd(kernel, case):
         "close by": np.vstack([X1, X1 + 1e-160, X1 * (1 + 1e-15)]),
         "one row": X1[:1].copy(),
     }[case]
-    rows[:, kernel.codes] = 1.0
+    rows[:, kernel.categorical_dims] = 1.0
     for other in (None, rows.copy(), X2):
         K, pull = kernel.vjp(rows, other)
         gradient, X_bar = pull(np.ones_like(K))

@@ -18,12 +18,9 @@ from sparse_pep import likelihoods
 from sparse_pep.estimators.persistence import KINDS, from_config, to_config
 from sparse_pep.likelihoods import (
     Beta,
-    Binary,
     Binomial,
-    Counts,
     Gamma,
     Gaussian,
-    GaussianByRow,
     HeteroscedasticGaussian,
     Likelihood,
     Logit,
@@ -31,12 +28,14 @@ from sparse_pep.likelihoods import (
     NoisyProbit,
     Ordinal,
     Poisson,
-    Positive,
     Probit,
     StudentT,
     Tobit,
     Weibull,
 )
+from sparse_pep.likelihoods.base import Binary, Counts
+from sparse_pep.likelihoods.heteroscedastic import GaussianByRow
+from sparse_pep.likelihoods.positive import Positive
 
 HOWTO = Path(__file__).parents[2] / "nbs/howto/likelihoods.ipynb"
 
@@ -276,7 +275,7 @@ def test_check_names_the_row_of_what_it_refuses(likelihood, ys, refused):
     for bad in refused:
         with pytest.raises(
             ValueError,
-            match=rf"'{likelihoods.typed_name(type(likelihood).__name__)}'.* in row "
+            match=rf"'{likelihoods.base.typed_name(type(likelihood).__name__)}'.* in row "
             rf"{len(ys)}\b.*, 2 such",
         ):
             likelihood.check([*ys, bad, ys[0], bad])
@@ -685,5 +684,7 @@ def test_limits_of_a_tobit_are_in_order():
 
 def test_every_likelihood_is_in_the_suite():
     assert {type(likelihood) for likelihood, *_ in LIKELIHOODS.values()} == {Durations} | {
-        kind for kind in likelihoods.LIKELIHOODS.values() if kind.n_latent == 1 and not kind.codes
+        kind
+        for kind in likelihoods.LIKELIHOODS.values()
+        if kind.n_latent == 1 and not kind.categorical_dims
     } - {GaussianByRow}

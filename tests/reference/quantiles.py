@@ -3,8 +3,7 @@ very many equal steps.
 """
 
 import mpmath as mp
-
-from sparse_pep.likelihoods import Binary
+from sparse_pep.likelihoods.base import Binary
 
 
 def beta(a, b, x):

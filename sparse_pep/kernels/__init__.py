@@ -1,0 +1,59 @@
+"""Kernels: covariances of the function, with their pull-backs."""
+
+from .base import (
+    Constant,
+    Kernel,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    Product,
+    RationalQuadratic,
+    SquaredExponential,
+    Stationary,
+    Sum,
+    White,
+)
+from .structured import Categorical, Coregion, output_rows, stack_outputs, unstack_outputs
+
+__all__ = [
+    "Categorical",
+    "Constant",
+    "Coregion",
+    "Kernel",
+    "Linear",
+    "Matern12",
+    "Matern32",
+    "Matern52",
+    "Periodic",
+    "Product",
+    "RationalQuadratic",
+    "SquaredExponential",
+    "Stationary",
+    "Sum",
+    "White",
+    "output_rows",
+    "stack_outputs",
+    "unstack_outputs",
+]
+
+# the classes that a model file may name
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        SquaredExponential,
+        Matern12,
+        Matern32,
+        Matern52,
+        RationalQuadratic,
+        Periodic,
+        Linear,
+        Constant,
+        White,
+        Sum,
+        Product,
+        Categorical,
+        Coregion,
+    )
+}

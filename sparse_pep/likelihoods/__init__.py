@@ -1,0 +1,60 @@
+"""Likelihoods: densities of a target given the function, with their tilted moments."""
+
+from .base import (
+    Gaussian,
+    Likelihood,
+    Logit,
+    NegativeBinomial,
+    NoisyProbit,
+    Poisson,
+    Probit,
+    StudentT,
+)
+from .bounded import Beta, Ordinal
+from .heteroscedastic import GaussianByRow, GroupedGaussian, HeteroscedasticGaussian, SwitchedLikelihood
+from .multiclass import Softmax
+from .positive import Binomial, Gamma, Tobit, Weibull
+
+__all__ = [
+    "Beta",
+    "Binomial",
+    "Gamma",
+    "Gaussian",
+    "GroupedGaussian",
+    "HeteroscedasticGaussian",
+    "Likelihood",
+    "Logit",
+    "NegativeBinomial",
+    "NoisyProbit",
+    "Ordinal",
+    "Poisson",
+    "Probit",
+    "Softmax",
+    "StudentT",
+    "Tobit",
+    "Weibull",
+]
+
+# the likelihoods of an estimator, by the name of their class
+LIKELIHOODS = {
+    kind.__name__: kind
+    for kind in (
+        Gaussian,
+        Probit,
+        Logit,
+        NoisyProbit,
+        Poisson,
+        NegativeBinomial,
+        StudentT,
+        Gamma,
+        Weibull,
+        Tobit,
+        Binomial,
+        Ordinal,
+        Beta,
+        HeteroscedasticGaussian,
+        GroupedGaussian,
+        GaussianByRow,
+        SwitchedLikelihood,
+    )
+}

@@ -1,0 +1,1 @@
+"""What a posterior answers: local predictions and draws of functions."""
