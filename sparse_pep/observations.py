@@ -81,7 +81,7 @@ class Observed(Kernel):
         return replace(self, kernel=self.kernel.with_parameters(parameters))
 
     @property
-    def codes(self) -> tuple[int, ...]:
+    def categorical_dims(self) -> tuple[int, ...]:
         """The columns with codes of the kernel of the function."""
         return self.kernel.categorical_dims
 

@@ -171,7 +171,7 @@ def test_search_index_points_at_anchors(site, documents):
     assert found >= {
         "internals/numerics/linalg.html#log1p_ratio",
         "reference/numerics.linalg.html#log1p_ratio",
-        "reference/kernels.html#Kernel.diag",
+        "reference/kernels.base.html#Kernel.diag",
     }
     assert not any(
         "source" in entry["text"][:40] and "Derived" in entry["text"] for entry in entries

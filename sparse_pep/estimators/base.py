@@ -1342,7 +1342,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             )
         level = real and self.training and np.all(data.constant)  # the value itself, everywhere
         scaling = data.scaling("y") if real and (self._scales or level) else (0.0, 1.0)
-        unscaled = (*getattr(self.kernel, "codes", ()), *likelihood.categorical_dims)
+        unscaled = (*getattr(self.kernel, "categorical_dims", ()), *likelihood.categorical_dims)
         return Encoding(
             likelihood, *scaling, None, *(data.scaling("X", unscaled) if self._scales else ())
         )

@@ -200,7 +200,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
         numbered = away and getattr(rows, "classes", None) is not None
         labels = class_numbers(self.classes_) if numbered else self.classes_
-        unscaled = getattr(self.kernel, "codes", ())
+        unscaled = getattr(self.kernel, "categorical_dims", ())
         scaling = data.scaling("X", unscaled) if self._scales else ()
         return Encoding(likelihood, 0.0, 1.0, labels, *scaling)
 

@@ -301,9 +301,9 @@ class StackedFeatures(Parts):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparse_pep.features import GaussianBlur, InducingPoints, Mixture
+    >>> from sparse_pep.features import GaussianBlur, InducingPoints, StackedFeatures
     >>> from sparse_pep.kernels import SquaredExponential
-    >>> features = Mixture([InducingPoints([[0.0]]), GaussianBlur([[0.0]], width=1.0)])
+    >>> features = StackedFeatures([InducingPoints([[0.0]]), GaussianBlur([[0.0]], width=1.0)])
     >>> print(features.Kuu(SquaredExponential()).round(3))
     [[1.    0.707]
      [0.707 0.577]]

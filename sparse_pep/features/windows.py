@@ -660,7 +660,8 @@ def points_vjp(
     for W in (A, B):
         if W.width[:, kernel.categorical_dims].any():
             raise ValueError(
-                f"`width` of {W.kind} must be 0 in column {kernel.codes[0]}, which holds "
+                f"`width` of {W.kind} must be 0 in column {kernel.categorical_dims[0]}, "
+                "which holds "
                 "codes that have no average."
             )
     (a, step_A, wave_A) = as_points(A)

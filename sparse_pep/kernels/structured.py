@@ -114,7 +114,7 @@ class CodeMatrix(Coded):
         known = H.any(axis=1)
         if not np.all(known):
             raise ValueError(
-                f"column {self.codes[0]} must hold the codes 0, …, {self.n_outputs - 1} "
+                f"column {self.categorical_dims[0]} must hold the codes 0, …, {self.n_outputs - 1} "
                 f"of Coregion; got {code[~known][0, 0]}."
             )
         return H

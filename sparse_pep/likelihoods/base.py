@@ -286,12 +286,14 @@ class Likelihood(Predictive):
 
     def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "Likelihood":
         """The likelihood of data points with the inputs X (N, D): the same one, unless it has
-        `codes`.
+        `categorical_dims`.
         """
         return self
 
     def part(self, k: int) -> "Likelihood":
-        """The likelihood of the k-th group of rows: the same one, unless it has `codes`."""
+        """The likelihood of the k-th group of rows: the same one, unless it has
+        `categorical_dims`.
+        """
         return self
 
     def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Likelihood":

@@ -160,7 +160,7 @@ class GroupedGaussian(Gaussian):
         object.__setattr__(self, "noise_variance", tuple(values.tolist()))
 
     @property
-    def codes(self) -> tuple[int, ...]:
+    def categorical_dims(self) -> tuple[int, ...]:
         """The column of the codes."""
         return (self.column,)
 
@@ -197,7 +197,7 @@ class SwitchedLikelihood(Likelihood):
     """
 
     parts: tuple[Likelihood, ...]
-    codes = (-1,)
+    categorical_dims = (-1,)
     groups = known_variance = None
 
     @property

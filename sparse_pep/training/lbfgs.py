@@ -59,9 +59,9 @@ def kmeans_points(
     distinct row (Equation 18.1 of the site).
 
     Each column is divided by its standard deviation for the clustering; `weight` (N,) has the
-    weights of the rows. In the columns `codes` (`Kernel.codes`) a centre takes the codes of the
-    nearest row. `rng` draws the starting centres and at most 20000 rows that are used. Cost O(NMD)
-    a pass.
+    weights of the rows. In the columns `categorical_dims` (see `Kernel`) a centre takes the codes
+    of the nearest row. `rng` draws the starting centres and at most 20000 rows that are used. Cost
+    O(NMD) a pass.
     """
     from sklearn.cluster import KMeans  # slow to import; predictions do without
     from sklearn.metrics import pairwise_distances_argmin
