@@ -121,9 +121,6 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
     assert error(total, gradient) < 3e-6
 
 
-# ---- visits that fail
-
-
 def student_batch(power=1.0, n=N):
     problem = PROBLEMS["student"]
     return batch_of(problem.model, Rows(X[:n], problem.y[:n]), power, JITTER)
@@ -209,9 +206,6 @@ def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeyp
     assert result.counts["n_evaluations"] == 0
     assert np.all(np.isnan(result.history))
     np.testing.assert_array_equal(result.model.theta, start.theta)
-
-
-# ---- Adam
 
 
 def test_adam_is_as_published():

@@ -107,10 +107,6 @@ def model(trial):
     return trial
 
 
-# ---- fit and predict
-# ------------------------------------------------------------------------------------------------
-
-
 def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model):
     dose = np.linspace(0.5, 4.5, 9)
     write_csv("new.csv", ["dose", "age", "site"], np.c_[dose, 0 * dose, 0 * dose + 7].tolist())
@@ -171,10 +167,6 @@ def test_limits_of_a_fit_arrive_and_are_named_and_the_seed_decides(trial):
     assert not np.array_equal(Z[0], Z[2])
     SparsePEPRegressor(n_inducing=5, training=None).fit(*snelson_like(20)).save("plain.npz")
     assert "does not name its columns" in refused("predict", "plain.npz", "trial.csv")
-
-
-# ---- labels and counts
-# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -263,9 +255,6 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood, ke
         np.std(count[train]) if likelihood != "poisson" else 1.0, rel=1e-15
     )
 
-
-# ---- what is refused
-# ------------------------------------------------------------------------------------------------
 
 FIT = "fit trial.csv --target response --max-iter 1 --inducing 5"
 PIECES = "fit parts --target response --in-pieces"
@@ -477,10 +466,6 @@ def test_a_model_that_another_process_wrote_meanwhile_is_replaced_with_a_word(tr
     assert load("model.npz").n_features_in_ == 3
 
 
-# ---- help
-# -----------------------------------------------------------------------------------------------
-
-
 def test_every_command_teaches_by_an_example():
     for words in ([], ["-h"]):
         assert all(command in accept(*words).stdout for command in main.commands)
@@ -491,10 +476,6 @@ def test_every_command_teaches_by_an_example():
         assert examples
         for line in examples:  # an example that would not parse misleads
             command.make_context(name, line.split(), resilient_parsing=False)
-
-
-# ---- demo
-# -----------------------------------------------------------------------------------------------
 
 
 def test_demo_writes_what_it_says_and_its_next_step_works():
@@ -522,10 +503,6 @@ def test_demo_writes_what_it_says_and_its_next_step_works():
     held_out = pd.read_csv("a/b/held_out.csv")["progression"]
     # the SMSE of the table, from the files
     assert f"{np.mean((found - held_out) ** 2) / np.var(held_out):.4f}" in lines[4]
-
-
-# ---- compare
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
@@ -657,10 +634,6 @@ def test_every_option_of_compare_arrives_and_its_results_as_json(monkeypatch):
     assert Path("s.csv").read_text().count("\n") == 7
 
 
-# ---- whole files and signals
-# -----------------------------------------------------------------------------------------------
-
-
 def test_a_file_is_whole_or_as_it_was_and_a_link_stays_a_link():
     def torn():
         yield [1]
@@ -739,10 +712,6 @@ def test_a_process_in_a_pipe_and_one_killed_between_writing_and_renaming(model):
     assert not Path("out").exists()
 
 
-# ---- JSON
-# -----------------------------------------------------------------------------------------------
-
-
 def test_a_fit_as_json_says_what_the_model_holds(trial):
     words = ["fit", "trial.csv", *TRAIN, "--power", 1]
     told = document(*words, "--test-fraction", 0.25)
@@ -781,9 +750,6 @@ def test_a_fit_as_json_says_what_the_model_holds(trial):
     assert "Warning: " in result.stderr
     assert "it/s" not in result.stderr  # no progress bar in a pipe
 
-
-# ---- mixed tables, and data in pieces
-# -------------------------------------------------------------------------------
 
 COLUMNS = ["dose", "age", "site", "response", "times"]
 LEARN = ["--target", "response", "--inducing", 8, "--max-iter", 8, "--quiet"]

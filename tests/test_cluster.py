@@ -155,10 +155,6 @@ def count(piece):
     return len(piece.X), piece.X.sum()
 
 
-# --- the same numbers
-# ---------------------------------------------------------------------------------------------
-
-
 def test_regression_on_two_workers(processes):
     """In processes; `laws` has all kinds of evidence on workers that are threads."""
     source = DaskSource(rows(X), rows(y), rows(weight), rows(known), client=processes)
@@ -173,10 +169,6 @@ def test_regression_on_two_workers(processes):
     np.testing.assert_allclose(
         to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N
     )
-
-
-# --- a worker dies
-# ------------------------------------------------------------------------------------------------
 
 
 def kill_during(source, method, number):
@@ -211,10 +203,6 @@ def test_worker_killed_in_the_middle_of_training(processes):
     np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
 
 
-# --- the chain of sweeps
-# ------------------------------------------------------------------------------------------
-
-
 def relax(piece, own, pull, size):
     """A sweep whose result depends on all sweeps before it."""
     old = np.zeros(len(piece.X)) if own is None else own[0]
@@ -229,10 +217,6 @@ def relaxed(source, n, sizes=(0,)):
         state, (total, largest) = source.sweep(relax, state, pull, sizes[t % len(sizes)])
         pull = 0.9 * pull + 1e-4 * total
     return state, total, largest.value
-
-
-# --- what the scheduler is left with
-# ------------------------------------------------------------------------------
 
 
 def fail_late(piece, *own):
@@ -296,10 +280,6 @@ def test_ctrl_c_takes_the_tasks_back(client, source):
     assert source.total(count)[0] == N
 
 
-# --- one task, and sums of many
-# -----------------------------------------------------------------------------------
-
-
 def spoil(piece, own=None):
     (piece.X if own is None else own[0])[:] = 0.0
 
@@ -314,10 +294,6 @@ def test_a_task_cannot_spoil_what_others_need(source):
     state, _ = source.sweep(begin, None)
     with pytest.raises(ValueError, match="read-only"):
         source.sweep(spoil, state)
-
-
-# --- collections
-# --------------------------------------------------------------------------------------------------
 
 
 def assert_all_there(source, **more):
@@ -485,10 +461,6 @@ def test_collections_that_do_not_do(client, make, message):
         make()
 
 
-# --- what goes wrong with a cluster
-# -------------------------------------------------------------------------------
-
-
 def test_the_scheduler_is_gone():
     cluster = LocalCluster(1, processes=False, **ALONE)
     # Dask does not take back one whose scheduler is gone
@@ -518,10 +490,6 @@ def test_without_dask_or_a_client(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ValueError, match=r"pip install distributed 'dask\[array\]'"):
         DaskSource(rows(X))
-
-
-# --- processes once more, whose new worker is there by now
-# ---------------------------------------------------------
 
 
 def test_an_error_keeps_its_kind_and_names_the_rows(processes):

@@ -57,9 +57,6 @@ def quiet():
         yield
 
 
-# ---- what a column is taken for
-# --------------------------------------------------------------------------------------
-
 TAKEN = {  # cells, kind, names of the columns of numbers
     "numbers with gaps": ([1.5, np.nan] * 6, "number", ["a", "a=(missing)"]),
     "text with words for gaps": (["1.5", "none", "2", "-"] * 3, "number", ["a", "a=(missing)"]),
@@ -171,10 +168,6 @@ def test_what_cannot_be_read(case):
         assert word in str(caught.value)
 
 
-# ---- statistics and numbers
-# ------------------------------------------------------------------------------------------
-
-
 def test_memory_of_statistics_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "MOST_TEXTS", 5)
     names = pd.DataFrame({"a": [f"x{k}" for k in range(12)]})
@@ -265,10 +258,6 @@ def test_numbers_without_gaps_stay_as_they_are():
     assert columns_if_mixed(plain.set_axis([0, 1], axis=1)) is None
     assert columns_if_mixed(pa.Table.from_pandas(plain.astype(float))) is None
     assert columns_if_mixed(TABLE[["area"]]) is not None
-
-
-# ---- the estimators
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,6 @@ def write(path, text):
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-# ---- read_table, whose files are read as tests/test_tables.py says
-# ---------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["t.csv", "t.Parquet"])
 def test_a_table_has_its_inputs_in_order_and_its_target_apart(tmp_path, name):
     frame = pd.DataFrame({"a": [1.5, 3.0], "y": [2.0, 4.0], "b": [True, False], "kind": ["u", "v"]})
@@ -52,10 +48,6 @@ def test_a_table_has_its_inputs_in_order_and_its_target_apart(tmp_path, name):
     assert labelled.feature_names == ("a", "y", "b")
     with pytest.raises(ValueError, match="row 2: column 'kind' holds text, 'u'"):
         read_table(tmp_path / name, "y")
-
-
-# ---- data sets
-# --------------------------------------------------------------------------------------------------
 
 
 def test_diabetes_needs_no_folder(monkeypatch):
@@ -149,10 +141,6 @@ def test_a_folder_of_data(tmp_path, monkeypatch):
 def test_bad_splits(tmp_path, splits, words):
     with pytest.raises(ValueError, match=words):
         load_regression("tiny", folder_with(tmp_path, splits))
-
-
-# ---- data sets with labels
-# ------------------------------------------------------------------------------------------
 
 
 SHIPPED = {  # rows and inputs, and how many rows have each label
@@ -285,10 +273,6 @@ def test_real_data(data_dir, name, n, d, splits):
     names = list_datasets(data_dir)
     assert {"energy", "wine_red", "hflights", "diabetes"} <= set(names)
     assert "naval_second_target" not in names  # a second target, without splits of its own
-
-
-# ---- scores
-# --------------------------------------------------------------------------------------------------
 
 
 def test_scores_equal_independent_numbers(vectors):

@@ -158,9 +158,6 @@ def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
     assert not faults, "\n".join(faults)
 
 
-# --- what the reference makes of a docstring ------------------------------------------------------
-
-
 def test_names_in_docstrings_lead_to_their_place_and_arguments_nowhere():
     assert (
         reference.target_of("regression.evidence", "inference.blocks")

@@ -41,10 +41,6 @@ def in_pieces(*columns, **more):
     return ArraySource(*columns, piece_rows=170, **more)
 
 
-# ---- the encoding
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "classes", [np.array([3, 8]), np.array(["no", "yes"]), np.array(["no", "yes"], dtype=object)]
 )
@@ -81,10 +77,6 @@ def test_classes_of_all_pieces_that_count():
 def test_a_source_brings_its_own_columns(name):
     with pytest.raises(ValueError, match="belongs to the source"):
         source_of(in_pieces(X, Y), **{name: Y})
-
-
-# ---- fits
-# --------------------------------------------------------------------------------------------------
 
 
 def both(kind, y, rows=X, columns=None, **arguments):
@@ -282,10 +274,6 @@ def test_points_of_a_fit_to_a_source_are_added_and_removed(kind, y):
     assert len(source.features_) == 21
 
 
-# ---- predictions and scores
-# -----------------------------------------------------------------------------------------
-
-
 def test_prediction_at_a_source():
     model = REGRESSOR(**KEPT).fit(X, Y)
     for own, other in zip(
@@ -370,9 +358,6 @@ def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
     assert 0.5 < model.score(table) == model.score(frame, y) < 1.0
 
 
-# ---- what is refused
-# ------------------------------------------------------------------------------------------------
-
 TWO = in_pieces(X, np.column_stack([Y, Y]))
 UNCOUNTED = "`weight` is 0 for all rows of the source"
 REFUSED = {  # estimator, its arguments, the source, words of the message
@@ -407,10 +392,6 @@ def test_what_does_not_go_with_a_source(case):
     with pytest.raises(ValueError, match=words):
         model.fit(source)
     assert not hasattr(model, "q_mean_")
-
-
-# ---- collections of Dask
-# --------------------------------------------------------------------------------------------
 
 
 def test_collections_of_dask(monkeypatch):

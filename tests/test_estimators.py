@@ -136,9 +136,6 @@ def test_the_package_needs_no_development_tools():
     subprocess.run([sys.executable, "-c", WITHOUT_DEVELOPMENT], check=True)
 
 
-# ---- files
-# --------------------------------------------------------------------------------------------------
-
 LABELS = {
     "integers": np.array([3, 7, 9]),
     "text": np.array(["benign", "malign", "neither"]),
@@ -333,10 +330,6 @@ def test_labels_that_cannot_be_saved(tmp_path):
     with pytest.raises(ValueError, match="text or numbers"):
         model.save(tmp_path / "model.npz")
     assert not list(tmp_path.iterdir())
-
-
-# ---- data
-# --------------------------------------------------------------------------------------------------
 
 
 ONE_ROW = [
@@ -556,10 +549,6 @@ def test_what_takes_inputs_takes_them_in_their_own_units():
     )
     assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0])
     assert np.array_equal(fixed_model().x_scale_, [1.0, 1.0])
-
-
-# ---- what models say agrees with itself
-# -----------------------------------------------------------------------------
 
 
 def check_features_and_sites(model, shape):
@@ -785,10 +774,6 @@ def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(
     np.testing.assert_allclose(model.predict(ArraySource(tests, piece_rows=3000)), mean, rtol=1e-10)
 
 
-# ---- training and its diagnostics
-# -----------------------------------------------------------------------------------
-
-
 def test_without_training_every_parameter_is_kept():
     model = fixed_model()
     unset = SparsePEPRegressor(training=None, n_inducing=5).fit(X, y)
@@ -889,10 +874,6 @@ def test_a_fit_does_not_change_with_the_arguments():
     assert np.all(np.isfinite(model.leave_one_out()))
     more = fixed_model(features=InducingPoints(X[:8])).log_marginal_likelihood_value_
     assert model.add_inducing(X[6:8]).log_marginal_likelihood_value_ == more
-
-
-# ---- summaries
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind, targets", [(SparsePEPRegressor, y), (SparsePEPClassifier, SIDE)])
@@ -1049,10 +1030,6 @@ def test_summaries_advise_where_there_is_reason(case, tmp_path):
         assert not any(words in text for words in absent)
 
 
-# ---- blocks
-# --------------------------------------------------------------------------------------------------
-
-
 def test_a_block_size_makes_blocks_of_neighbours():
     model = fixed_model(blocks=4, power=1.0)
     assert np.bincount(model._blocks).max() <= 4
@@ -1078,10 +1055,6 @@ def test_neighbours_have_one_weight_and_one_power():
     assert partition.sizes.max() <= 4
     same = SparsePEPRegressor(**KEPT, blocks=partition.labels, power=power).fit(X, y, weight)
     assert model.log_marginal_likelihood_value_ == same.log_marginal_likelihood_value_
-
-
-# ---- Adam
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

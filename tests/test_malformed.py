@@ -84,10 +84,6 @@ def fitted(kind="regressor"):
     return estimator(kind).fit(X, KINDS[kind][1])
 
 
-# ---- the rule
-# --------------------------------------------------------------------------------------------------
-
-
 def innermost(error):
     """The package, or library, that raised the error."""
     file = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
@@ -128,9 +124,6 @@ def cases(table):
         "case", list(table.values()), ids=[re.sub(r" at 0x\w+", "", str(key))[:70] for key in table]
     )
 
-
-# ---- files, at the command line
-# --------------------------------------------------------------------------------------
 
 GOOD = "dose,age,response\n" + "".join(f"{i},{i * i % 7},{np.sin(i):.3f}\n" for i in range(12))
 UTF8_BOM = b"\xef\xbb\xbf"
@@ -477,9 +470,6 @@ def test_options(bench, monkeypatch, line):
         stdin=b"\xff\xfe\0\1" if line.startswith("compare") else b"",
     )
 
-
-# ---- arrays for the estimators
-# ---------------------------------------------------------------------------------------
 
 BAD_X = {  # X, words of the message
     "one dimension": (X[:, 0], ["`X`", "(12,)"]),
@@ -830,9 +820,6 @@ def test_a_loaded_model_says_what_is_missing(folder):
         )
 
 
-# ---- arguments of constructors
-# ---------------------------------------------------------------------------------------
-
 WHOLE = [-1, 1.5, NAN, INF, "10", [5], True, {}, np.ones(2)]
 POSITIVE = [0, -1, NAN, INF, None, "1", [1.0], True, {}, np.ones(2)]
 ARGUMENTS = {
@@ -1053,9 +1040,6 @@ PAIRS = {  # arguments that do not go together, words of the message
 }
 
 
-# ---- kernels, features, likelihoods, means
-# ---------------------------------------------------------------------------
-
 WRONG = [0.0, -1.0, NAN, INF, "a", None, 1j, [], {}, [[1.0]]]
 NUMBERS = [0.0, -1.0, NAN, INF, "a", None, [1.0], True, 1j]
 # class, arguments that come first, argument, wrong values, further words of the message
@@ -1127,10 +1111,6 @@ MATHS = {  # call, words of the message, kind of the error; tests of features ha
 }
 
 
-# ---- functions of arrays
-# ---------------------------------------------------------------------------------------------
-
-
 def covariances(rows):
     return Z.Kuf(SE, X[rows]), SE.diag(X[rows]), None
 
@@ -1188,10 +1168,6 @@ ARRAYS = {  # tests of tables, data sets, plots and reports have theirs
 }
 
 
-# ---- what cannot be saved
-# --------------------------------------------------------------------------------------------
-
-
 def own(base):
     """A class of the user, that no file knows."""
     return type("Own" + base.__name__, (base,), {})
@@ -1233,10 +1209,6 @@ def test_parts_that_do_not_come_back_are_not_saved(folder, case):
     model = estimator(kind, **{name: value}).fit(X, KINDS[kind][1])
     refused(lambda: model.save("m.npz"), words)
     assert list(folder.iterdir()) == []
-
-
-# ---- all calls
-# --------------------------------------------------------------------------------------------------
 
 
 @cases(

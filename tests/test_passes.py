@@ -43,13 +43,6 @@ gaussian = Model(kernel, points, Gaussian(0.1))
 blocks = np.repeat([4, 1, 7, 0, 2, 3, 9, 8], [3, 9, 1, 6, 5, 9, 2, 5])
 
 
-# --- regression
-# --------------------------------------------------------------------------------------------------
-
-
-# --- any likelihood
-# --------------------------------------------------------------------------------------------------
-
 CASES = {
     "regression": (gaussian, y),
     "outputs": (gaussian, np.c_[y, -y, y**2]),
@@ -160,10 +153,6 @@ def test_a_search_starts_from_earlier_sites_or_else_anew():
     assert found.n_sweeps == lost.n_sweeps + (0 if lost.converged else cold.n_sweeps)
 
 
-# --- memory
-# --------------------------------------------------------------------------------------------------
-
-
 class Endless(Source):
     """Rows that exist while they are looked at."""
 
@@ -233,14 +222,6 @@ def test_memory_does_not_grow_with_the_data(alone, work, tmp_path):
     assert many < few + 120_000  # 30 pieces more: one number a datum would be 240 kB
 
 
-# --- prediction
-# --------------------------------------------------------------------------------------------------
-
-
-# --- moments and training
-# ----------------------------------------------------------------------------------------------
-
-
 @properties
 @given(st.integers(1, 41), st.sampled_from([0.0, 1e8]), st.booleans())
 def test_moments_are_those_of_all_rows(rows, level, weighted):
@@ -290,9 +271,6 @@ def test_training_is_that_of_all_rows(case):
     assert error(found.history, expected.history) < 1e-7
     assert np.array_equal(found.model.features.Z, points.Z)
 
-
-# --- what is refused
-# --------------------------------------------------------------------------------------------------
 
 REFUSED = {
     "weight": ({"data": Rows(X, signs, -1.0)}, "`weight` must lie in"),

@@ -98,9 +98,6 @@ def test_groups_must_be_columns(groups):
         MODEL.relevance(X, y, groups)
 
 
-# ---- predictions beyond the training data
-
-
 def told(work):
     """The warnings of a call, as text."""
     with warnings.catch_warnings(record=True) as found:

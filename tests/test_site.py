@@ -477,9 +477,6 @@ def test_imports_and_code_that_is_not_the_argument_are_folded(documents):
     } <= folded
 
 
-# --- Quarto ---
-
-
 def test_the_hook_stages_with_the_python_that_runs_nbdev(tmp_path):
     """As Quarto runs it: split at spaces outside double quotes, in `_proc/`, by any Python, here
     one with nothing but its library.

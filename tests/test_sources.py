@@ -48,10 +48,6 @@ def saved(array, path, mode):
     return np.load(path, mmap_mode=mode)
 
 
-# --- arrays
-# --------------------------------------------------------------------------------------------------
-
-
 @properties
 @given(st.integers(1, 30), st.sampled_from(["C", "F"]), st.sampled_from([float, np.float32, int]))
 def test_rows_come_in_order_whatever_the_cut(rows, order, kind):
@@ -199,10 +195,6 @@ def test_pieces_of_another_width_and_bad_cells_are_refused():
         checked(Rows(X, first=40), 2)
     with pytest.raises(ValueError, match="`y` must have as many rows as `X`; from row 40"):
         checked(Rows(X, y[:4], first=40), 3)
-
-
-# --- sums, reading prefetch, sweeps
-# --------------------------------------------------------------------------------------
 
 
 def test_the_next_piece_is_read_while_this_one_is_used():

@@ -62,10 +62,6 @@ def written(frame, path, **options):
     return path
 
 
-# ---- the same numbers
-# ------------------------------------------------------------------------------------------------
-
-
 @properties
 @given(
     data=st.data(),
@@ -226,9 +222,6 @@ def test_without_pyarrow_parquet_says_what_to_install(here, monkeypatch):
         read_table("t.parquet")
 
 
-# ---- labels
-# --------------------------------------------------------------------------------------------------
-
 LABELS = {  # cells, type, values
     "-1 1 1": (np.int64, [-1, 1, 1]),
     "1.0 +2 3e0": (np.int64, [1, 2, 3]),
@@ -265,9 +258,6 @@ def test_labels_are_numbers_if_all_are_numbers(here, monkeypatch, cells, form):
         )
         assert source.targets().tolist() == values
 
-
-# ---- what is wrong with a file
-# ---------------------------------------------------------------------------------------
 
 HEIGHTS = "height,girth\n1,2\n"
 # text of a CSV file or columns of a Parquet file, words of the message, options other than the
@@ -451,10 +441,6 @@ def test_a_file_that_is_not_one(here, use, path, message):
     (here / "cut.parquet").write_bytes((here / "cut.parquet").read_bytes()[:60] + b"PAR1")
     with pytest.raises(ValueError, match=message):
         use(path)
-
-
-# ---- how often, and where to
-# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("labels", [False, True])

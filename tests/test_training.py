@@ -79,9 +79,6 @@ def evidence_of(model):
     return evidence_and_gradient(model, DATA, 0.5, 1e-8)
 
 
-# ---- parameters and starting values
-
-
 def test_greedy_points_follow_the_diagonal_and_stop_when_nothing_is_left_to_explain():
     X = np.random.default_rng(0).normal(size=(15, 2))
     kernel = Linear(1.0) + SquaredExponential(0.1, 0.7)  # not stationary
@@ -167,9 +164,6 @@ def test_where_the_latent_function_starts():
     assert Gaussian(0.1).within_range(y) == Gaussian(0.1)
     assert 0.7 < StudentT(3.0, 1e9).within_range(y).scale < 1.3
     assert NegativeBinomial(7.0).within_range(counts) == NegativeBinomial(7.0)
-
-
-# ---- the way up
 
 
 def test_it_stops_when_it_hardly_rises_any_more():
@@ -340,9 +334,6 @@ def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
             fitted(*passed_on)
 
 
-# ---- steps that fail
-
-
 @pytest.mark.parametrize("failure", ["exception", "nan", "infinite slope", "sites"])
 def test_a_step_that_fails_is_turned_back_from(failure):
     """The evidence cannot be computed at noise below 0.3, where training would go: it stops
@@ -434,9 +425,6 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
     vector[2] = 40.0
     with pytest.raises(np.linalg.LinAlgError, match="out of range"):
         objective(vector)
-
-
-# ---- sites that are searched for
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
