@@ -14,9 +14,9 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from sparse_pep.inference.shard import Rows
 
 from benchmarks.regression import problem
+from sparse_pep.inference.shard import Rows
 from sparse_pep.model import model_gradient
 
 

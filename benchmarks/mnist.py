@@ -14,10 +14,10 @@ import os
 import time
 
 import numpy as np
-from sparse_pep.inference.shard import Rows
-from sparse_pep.training.lbfgs import Objective, WarmEvidence, maximise
 
+from sparse_pep.inference.shard import Rows
 from sparse_pep.training import LBFGS
+from sparse_pep.training.lbfgs import Objective, WarmEvidence, maximise
 from studies import mnist
 
 COLUMNS = ("method", "step", "seconds", "log_marginal_likelihood", "error", "nll")

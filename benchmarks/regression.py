@@ -19,9 +19,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
-from sparse_pep.inference.shard import Rows
 
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from laws.adapter import chunks_of
 from reference.compare import error, properties
 from reference.problems import SearchedGaussian
+
+from sparse_pep.features import InducingPoints
 from sparse_pep.inference.blocks import (
     Partition,
     block_cholesky,
@@ -19,8 +21,6 @@ from sparse_pep.inference.blocks import (
     with_inner_sites,
 )
 from sparse_pep.inference.shard import Rows
-
-from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
 from sparse_pep.model import (

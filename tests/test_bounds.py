@@ -9,10 +9,10 @@ import pytest
 from reference import dense
 from reference.compare import error, gradient_error
 from reference.problems import KERNELS, Problem, SearchedGaussian, labels_of
-from sparse_pep.inference.shard import Rows
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import GaussianBlur, InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import (

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 from reference import limits
 from scipy.stats import norm
-from sparse_pep.inference.blocks import BlockShard, Partition
-from sparse_pep.inference.fixed_point import infer
 
 from sparse_pep.features import GaussianBlur, InducingPoints
+from sparse_pep.inference.blocks import BlockShard, Partition
+from sparse_pep.inference.fixed_point import infer
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.regression import predict_f_cov

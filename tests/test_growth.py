@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sparse_pep.training.lbfgs import TimeLimit
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.sources import ArraySource
@@ -16,6 +15,7 @@ from sparse_pep.estimators import fitting
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.training import LBFGS, Adam
+from sparse_pep.training.lbfgs import TimeLimit
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, (120, 1))

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
-from sparse_pep.inference.shard import Rows
-from sparse_pep.training.lbfgs import Objective
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, evidence_and_gradient, to_vector
 from sparse_pep.priors import LogNormal, LogUniform, Normal, Uniform, limits_of, log_prior
 from sparse_pep.training import LBFGS, Adam, train
+from sparse_pep.training.lbfgs import Objective
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(40, 2))

@@ -12,10 +12,10 @@ from reference import dense
 from reference.compare import error, gradient_error, properties, slopes
 from reference.highprec import Regression
 from reference.problems import Problem, problems
-from sparse_pep.inference.shard import Rows
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from reference.compare import error
 from reference.problems import SearchedGaussian, labels_of
-from sparse_pep.inference.blocks import Partition
-from sparse_pep.inference.shard import Rows
 
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Wavelet
+from sparse_pep.inference.blocks import Partition
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict

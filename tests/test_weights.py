@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from reference import dense
 from reference.compare import error
-from sparse_pep.inference.shard import Rows
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.estimators.fitting import distinct_rows
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds

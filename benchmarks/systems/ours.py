@@ -3,18 +3,18 @@
 from importlib.metadata import version
 
 import numpy as np
-from sparse_pep.inference.shard import Rows
-from sparse_pep.posterior.local import local_predict, local_rows
-from sparse_pep.training.lbfgs import Objective as OfTheta
-from sparse_pep.training.lbfgs import WarmEvidence, maximise
 
 from benchmarks.measure import Objective, Start
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, model_evidence, model_predict
 from sparse_pep.numerics.threads import one_blas_thread
+from sparse_pep.posterior.local import local_predict, local_rows
 from sparse_pep.training import LBFGS
+from sparse_pep.training.lbfgs import Objective as OfTheta
+from sparse_pep.training.lbfgs import WarmEvidence, maximise
 
 JITTER = 1e-8
 KERNELS = {"squared exponential": SquaredExponential, "matern32": Matern32}

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from ..inference.shard import Rows
-from ..likelihoods.base import Binary
 
 from ..data.columns import Columns
 from ..data.sources import Source, class_numbers, require_counted, require_targets
+from ..inference.shard import Rows
 from ..likelihoods import Likelihood
+from ..likelihoods.base import Binary
 from ..numerics.files import digest
 from ..observations import scaled
 

@@ -3,6 +3,7 @@ very many equal steps.
 """
 
 import mpmath as mp
+
 from sparse_pep.likelihoods.base import Binary
 
 
