@@ -11,9 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.estimators import fitting
+from sparse_pep.estimators import strategies
+from sparse_pep.estimators.fitting import Data, Outcome
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Gaussian
+from sparse_pep.model import Model
 from sparse_pep.training import LBFGS, Adam
 from sparse_pep.training.lbfgs import TimeLimit
 
@@ -25,7 +29,7 @@ AUTO = {"n_inducing": "auto", "random_state": 0}
 
 def test_a_measure_that_is_no_number_is_not_the_best(monkeypatch):
     values = iter([np.nan, -3.0, np.nan])
-    monkeypatch.setattr(fitting, "measured", lambda *_: ("log_density", next(values), np.inf))
+    monkeypatch.setattr(strategies, "measured", lambda *_: ("log_density", next(values), np.inf))
     with pytest.warns(ConvergenceWarning):
         model = SparsePEPRegressor(training=LBFGS(max_iter=1), **AUTO).fit(X, y)
     np.testing.assert_array_equal(model.diagnostics_["inducing_sweep"]["n_inducing"], [25, 50, 100])
@@ -89,11 +93,9 @@ def growth(monkeypatch, values, gaps=None, passed=()):
     values = iter(values)
     gaps = iter(gaps or [np.inf] * 9)
     rows = np.random.default_rng(0).uniform(0.0, 1200.0, (1200, 1))
-    piece = fitting.Rows(rows, rows[:, 0])
-    data = fitting.Data(piece, piece, piece, power=np.array(0.5))
-    start = fitting.Model(
-        SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), fitting.Gaussian(1.0)
-    )
+    piece = Rows(rows, rows[:, 0])
+    data = Data(piece, piece, piece, power=np.array(0.5))
+    start = Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), Gaussian(1.0))
     times = iter(passed)
     tried = []
 
@@ -105,14 +107,14 @@ def growth(monkeypatch, values, gaps=None, passed=()):
     def trained(model, *arguments):
         tried.append(len(model.features))
         clock[0] = next(times, False)
-        return fitting.Outcome(model, entries={"message": "", "limit": "max_iter"})
+        return Outcome(model, entries={"message": "", "limit": "max_iter"})
 
-    monkeypatch.setattr(fitting, "trained", trained)
+    monkeypatch.setattr(strategies, "trained", trained)
     monkeypatch.setattr(
-        fitting, "measured", lambda *given: ("log_density", next(values), next(gaps))
+        strategies, "measured", lambda *given: ("log_density", next(values), next(gaps))
     )
     given = replace(SparsePEPRegressor(**AUTO))
-    found = fitting.grown(start, data, given, np.random.default_rng(0), Clock(9.0))
+    found = strategies.grown(start, data, given, np.random.default_rng(0), Clock(9.0))
     return tried, len(found.model.features), found
 
 

@@ -41,22 +41,17 @@ from .encoding import EncodedSource, Encoding, source_of, targets_of
 from sparse_pep.estimators.fitting import (
     Data,
     Outcome,
-    choose_power,
     counted,
     diagnostics_of,
     distinct_rows,
     functionals,
-    grown,
     observing,
     rows_for_prediction,
     rows_of_arrays,
-    starting_model,
-    surer,
-    trained,
-    with_priors,
-    with_signs,
 )
 from .relevance import Relevance, beyond_text, reach, relevance
+from .starting import starting_model, with_priors
+from .strategies import choose_power, grown, surer, trained, with_signs
 from ..features import InducingPoints
 from ..inference.shard import Rows
 from ..likelihoods import Likelihood

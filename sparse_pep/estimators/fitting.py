@@ -13,58 +13,34 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.passes import Moments, moments_piece
 from ..data.sources import Source, chosen_rows
 from sparse_pep.estimators.arguments import (
-    KERNELS,
     N_NEIGHBOURS,
     Arguments,
     require_power,
     warn_caller,
 )
 from .encoding import EncodedSource, Encoding
-from ..features import Features, InducingPoints, StackedFeatures
 from ..inference.blocks import Partition, clustered_blocks
 from ..inference.fixed_point import Fit
 from ..inference.shard import Rows
-from ..kernels import Kernel
-from ..kernels.base import Combination
 from ..likelihoods import Gaussian, GroupedGaussian, Likelihood, Probit
 from ..likelihoods.heteroscedastic import GaussianByRow, SwitchedLikelihood
-from ..means import ZeroMean, starting_mean
 from sparse_pep.model import (
     Model,
-    model_bounds,
     model_evidence,
-    model_leave_one_out,
     model_predict,
     predictive_log_density,
 )
 from ..numerics.validation import require_each, short_repr
-from ..observations import SIGN, Observation, Observed, SlopeSign
+from ..observations import Observation, Observed
 from ..posterior.local import LocalRows, local_gain, local_rows
-from ..priors import check_priors, log_prior, weak_priors
 from ..streaming import StreamingSummary
-from sparse_pep.training import (
-    Adam,
-    advised_power,
-    greedy_points,
-    held_out_power,
-    initial_kernel,
-    kmeans_points,
-    train,
-)
-from sparse_pep.training.lbfgs import (
-    LOG_LIMIT,
-    SAMPLE_ROWS,
-    TimeLimit,
-    check_fixed,
-    weight_of,
-)
-from ..training.strategies import search_initial_lengthscale
+from ..training import Adam
+from ..training.lbfgs import SAMPLE_ROWS
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
 @dataclass(frozen=True, eq=False)
@@ -339,126 +315,6 @@ def rows_of_arrays(
         sample = rows.at(rows.weight > 0.0)
     return Data(rows, few, sample, inverse, power, labels=labels)
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #5ac0de02
-def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
-    """The model with the priors that the arguments ask for; "weak" keeps those of an earlier fit.
-    Rows of the inputs X (N, D) tell the variance of the kernel.
-    """
-    priors = options.priors or {}
-    if isinstance(priors, str):
-        variance = float(np.mean(model.kernel.diag(X[:100])))
-        priors = model.priors or weak_priors(model.parameters(), variance)
-    if priors:
-        check_priors(priors, model.parameters())
-    return replace(model, priors=priors)
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #717992e8
-ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
-FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
-MOST_INDUCING = 1000  # the largest number that it tries
-
-
-def exclude_categorical_dims(part: Kernel, rest: list[int]) -> Kernel:
-    """The kernel, in which parts that name no columns depend on the columns `rest`: all but
-    those of codes.
-    """
-    if isinstance(part, Combination):
-        return replace(
-            part, kernels=tuple(exclude_categorical_dims(each, rest) for each in part.kernels)
-        )
-    named = vars(part).get("active_dims", ()) is not None
-    return part if named or part.categorical_dims else replace(part, active_dims=rest)
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #11433e78
-def starting_model(
-    data: Data, options: Arguments, likelihood: Likelihood, rng: np.random.Generator
-) -> Model:
-    """The model from which a fit starts.
-
-    Its kernel, features, likelihood and mean are those that are given. With an optimiser, the
-    others are chosen from a sample of the rows. A kernel that is given by its name, a key of
-    `KERNELS`, starts on the scale of the data. Parameters of the likelihood that are `fixed` stay
-    as they are. ValueError if the rows are in units in which parameters cannot be trained.
-    """
-    few = data.sample if data.values is None else data.values.sample
-    X = few.X
-    y = few.y
-    closed = likelihood.sites_known
-    weight = few.weight if np.ndim(few.weight) else None
-    # lengthscales have the scale of X, and variances that of y squared
-    parts = (
-        (("X", X, 0.9), ("y", y if likelihood.real_targets else np.zeros(1), 0.45))
-        if options.training
-        else ()
-    )
-    for name, values, share in parts:
-        spread = np.atleast_1d(np.ptp(values, axis=0))
-        far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
-        if np.any(far):
-            column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
-            help = (
-                "" if options._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
-            )
-            raise ValueError(
-                f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for "
-                f"training:{help} choose other units."
-            )
-    several = likelihood.n_latent if likelihood.n_latent > 1 else None
-    mean = (
-        ZeroMean()
-        if options.mean is None
-        else starting_mean(options.mean, X, y if closed else None, few.weight, several)
-    )
-    rest = y - mean(X) if closed and mean.parameters() else y
-    kernel = options.kernel
-    suggested = options.training is not None and not isinstance(options.kernel, Kernel)
-    if not isinstance(kernel, Kernel):
-        ard = len(X) >= ROWS_PER_INPUT * X.shape[1] if options.ard == "auto" else options.ard
-        if kernel is None and options.training is None:
-            variance = 1.0
-            each = np.ones(X.shape[1])
-        else:
-            scale = initial_kernel(X, rest, likelihood, weight)
-            variance = scale.variance
-            each = scale.lengthscale
-        kernel = KERNELS[kernel or "se"](variance, each if ard else np.sqrt(np.mean(each**2)))
-    elif kernel.categorical_dims and len(kernel.categorical_dims) < X.shape[1]:
-        kernel = exclude_categorical_dims(
-            kernel, [d for d in range(X.shape[1]) if d not in kernel.categorical_dims]
-        )
-    features = options.features
-    number = FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
-    if features is None:
-        Z = kmeans_points(
-            *(
-                (X, number, rng, weight)
-                if data.values is None
-                else (data.places, number, rng, None)
-            ),
-            kernel.categorical_dims,
-        )
-        if len(Z) < number and options.n_inducing != "auto":
-            few_rows = f"there are only {len(Z)} distinct rows in X"
-            warn_caller(f"`n_inducing` reduced from {number} to {len(Z)}: {few_rows}.", UserWarning)
-        features = InducingPoints(Z)
-    elif not isinstance(features, Features):
-        features = StackedFeatures(features)
-    features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
-    start = Model(kernel, features, likelihood, mean)
-    if options.fixed:
-        check_fixed(start, options.fixed)
-    start = with_priors(start, options, X) if options.priors else start
-    if suggested:
-        start = replace(
-            start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,)))
-        )
-        start = search_initial_lengthscale(start, few) if closed else start
-    return (
-        start
-        if set(options.fixed).isdisjoint(likelihood.parameters())
-        else replace(start, likelihood=likelihood)
-    )
-
 # %% ../../nbs/internals/estimators/fitting.ipynb #obs00002
 def functionals(
     options: Arguments,
@@ -547,28 +403,6 @@ def observing(model: Model, data: Data) -> Model:
         likelihood = GroupedGaussian(tuple(noise), 2 * D + 1)
     return replace(model, kernel=Observed(model.kernel, D), likelihood=likelihood)
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #a839105d
-def choose_power(
-    start: Model, few: Rows, options: Arguments, rng: np.random.Generator, limit: TimeLimit
-) -> tuple[Model, np.ndarray, dict[str, Any]]:
-    """The model to start from, the power that the name in `options.power` selects, and the
-    results of the search as a dictionary.
-    """
-    if options.power != "held_out" or np.all(few.y == few.y[0]):
-        return start, np.asarray(advised_power(options.power, start.likelihood)), {}
-    power, model, sweep = held_out_power(
-        start,
-        few,
-        rng,
-        jitter=options.jitter,
-        training=options._trainer,
-        fixed=options.fixed,
-        tight=options.tight,
-        limit=limit,
-        progress=bool(options.verbose),
-    )
-    return model, np.asarray(power), {"power_sweep": sweep}
-
 # %% ../../nbs/internals/estimators/fitting.ipynb #b79e006f
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -581,248 +415,6 @@ class Outcome:
     converged: bool = True
     n_iter: int = 0
     entries: dict[str, Any] | None = None
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #38532800
-def trained(
-    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
-) -> Outcome:
-    """The result of training from `start`, with the options in the arguments of the estimator,
-    within a limit of time that began with the fit.
-    """
-    level = data.memory is None and np.all(data.constant)
-    if options.training is None or level:  # the evidence of a constant rises without end
-        return Outcome(start, entries={"message": "nothing was trained"})
-    asked = data.asked(options.jitter, options.tight, training=True)
-    result = train(
-        start,
-        **asked,
-        training=options._trainer,
-        fixed=options.fixed,
-        rng=rng,
-        limit=limit,
-        progress=bool(options.verbose),
-    )
-    sites = result.fit.start
-    trace = result.history - result.log_prior
-    entries = {
-        "message": result.message,
-        "limit": result.limit,
-        "log_evidence_trace": trace,
-        "n_lengthscales": 0,
-        **result.counts,
-    }
-    free = result.model.parameters()
-    for name in options.fixed:
-        free.pop(name, None)
-    for name, value in free.items():
-        entries["n_lengthscales"] += np.size(value) if "log_lengthscale" in name else 0
-    if start.priors:
-        entries |= {
-            "log_prior": log_prior(start.priors, free)[0],
-            "log_prior_trace": result.log_prior,
-        }
-    if data.inverse is not None and isinstance(sites, np.ndarray):
-        sites = sites[:, :, data.inverse]
-    return Outcome(result.model, sites, result.converged, result.n_iter, entries)
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #obs00004
-MOST_SIGNS = 30  # signs that are observed along a column while everything is trained
-ADDED = {"weight": 1.0, "known_variance": 0.0}  # of rows of signs
-
-
-def with_signs(
-    options: Arguments,
-    data: Data,
-    observations: Sequence[Observation],
-    weight: ArrayLike | None,
-    known_variance: ArrayLike | None,
-    names: Sequence[str],
-    rng: np.random.Generator,
-) -> tuple[Sequence[Observation], ArrayLike | None, ArrayLike | None]:
-    """The observations with signs of slopes at centres of the inputs as further ones, and
-    weights and known variances of all.
-    """
-    rows = data.rows
-    found = []
-    if isinstance(rows, Source) or options.blocks is not None or np.ndim(options.power):
-        raise ValueError(
-            "`monotone` needs data in memory, no `blocks` and one `power`; otherwise give "
-            "observations, with SlopeSign among them."
-        )
-    for name, sign in options.monotone.items():
-        column = names.index(name) if name in names else name
-        if column not in range(rows.n_dims) or sign not in (-1, 1):
-            raise ValueError(
-                "`monotone` must give 1 or -1 for columns of X, "
-                f"{short_repr(names or list(range(rows.n_dims)))}; got "
-                f"{short_repr(dict(options.monotone))}."
-            )
-        found.append(SlopeSign(kmeans_points(rows.X, MOST_SIGNS, rng), column, sign))
-    more = sum(len(one.X) for one in found)
-    columns = (
-        None if given is None else np.append(given, np.full(more, fill))
-        for given, fill in zip((weight, known_variance), ADDED.values(), strict=True)
-    )
-    return [*observations, *found], *columns
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #obs00005
-# probability of a wrong slope that is tolerated, and how often signs are added
-MOST_DOUBT = 0.01
-ROUNDS = 10
-# places at which slopes are judged, of each of two kinds, and signs that are added at once
-CANDIDATES = 500
-MORE_SIGNS = 10
-
-
-def surer(
-    outcome: Outcome, data: Data, options: Arguments, rng: np.random.Generator
-) -> tuple[Outcome, Data]:
-    """The outcome and the data with further signs where a slope of the wrong sign is most probable,
-    among inputs of the data and random places between their extremes. Its entries say what
-    probability is left.
-    """
-    rows = data.rows
-    D = data.values.few.n_dims
-    places = data.values.few.X
-    # vector, code, group, sign
-    signs = np.unique(np.column_stack([rows.X[:, D:], rows.y])[rows.X[:, 2 * D] == SIGN], axis=0)
-    between = rng.uniform(places.min(axis=0), places.max(axis=0), size=(CANDIDATES, D))
-    places = np.vstack([places[rng.permutation(len(places))[:CANDIDATES]], between])
-    every = np.vstack([np.hstack([places, np.tile(sign, (len(places), 1))]) for sign in signs])
-    for left in reversed(range(ROUNDS)):
-        data = replace(data, rows=rows, few=rows, inverse=None)
-        fit = model_evidence(
-            outcome.model, start=outcome.sites, **data.asked(options.jitter, options.tight)
-        )
-        mean, var = model_predict(outcome.model, fit.posteriors, every[:, :-1])
-        doubt = ndtr(-every[:, -1] * mean / np.sqrt(var))
-        worst = np.argsort(-doubt)[: np.count_nonzero(doubt > MOST_DOUBT)]
-        worst = worst[:: max(1, len(worst) // MORE_SIGNS)]
-        if not left or not len(worst):
-            break
-        columns = {
-            name: np.append(
-                np.broadcast_to(getattr(rows, name), rows.n_data), np.full(len(worst), fill)
-            )
-            for name, fill in ADDED.items()
-        }
-        rows = rows._replace(
-            X=np.vstack([rows.X, every[worst, :-1]]),
-            y=np.append(rows.y, every[worst, -1]),
-            **columns,
-        )
-        sites = (
-            None
-            if fit.start is None
-            else np.concatenate([fit.start, np.zeros((2, 1, len(worst)))], axis=2)
-        )
-        outcome = replace(outcome, sites=sites)
-    entry = (
-        float(np.max(doubt)),
-        float(np.mean(doubt)),
-        len(doubt),
-        int(np.count_nonzero(rows.X[:, 2 * D] == SIGN)),
-    )
-    return replace(
-        outcome, sites=fit.start, entries=outcome.entries | {"wrong_slopes": entry}
-    ), data
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #e4e6c629
-WORTH = 0.01  # nats per data point that more inducing points must gain
-
-
-def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, float, float]:
-    """How good a trained model is: the name of the measure, its value, and the distance between the
-    bounds on the evidence of the exact process, or ∞ where there are none. Both numbers are in nats
-    per data point. Cost 8NM² flops.
-    """
-    asked = data.asked(options.jitter, options.tight)
-    gap = np.inf
-    rows = asked["data"]
-    jitter = asked.pop("jitter")
-    if isinstance(outcome.model.likelihood, Gaussian):
-        (n_data,) = rows.total(weight_of)
-        low, high = np.divide(model_bounds(outcome.model, rows, jitter), n_data)
-        gap = high - low
-        if asked["power"] == 0.0:
-            return "log_evidence", low, gap
-    fit = model_evidence(outcome.model, start=outcome.sites, jitter=jitter, **asked)
-    density = model_leave_one_out(outcome.model, fit, **asked)
-    weight = np.concatenate(
-        [np.broadcast_to(piece.weight, piece.n_data) for piece in rows.pieces()]
-    )
-    proper = np.isfinite(density)
-    mean = np.average(density[proper], weights=weight[proper]) if np.any(proper) else -np.inf
-    return "log_density", float(mean), gap
-
-# %% ../../nbs/internals/estimators/fitting.ipynb #c2d97b58
-def grown(
-    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
-) -> Outcome:
-    """The result of training with the number of inducing points that the data need."""
-    few = data.sample
-    weight = few.weight if np.ndim(few.weight) else None
-    Z = start.features.Z[:0]
-    model = start
-    outcome = None
-    kept = None
-    best = -np.inf
-    sweep = {"n_inducing": []}
-    ended = ""
-    late = False
-    size = FIRST_SIZES[0]
-    try:
-        while not ended:
-            size = min(size, MOST_INDUCING)
-            if size <= FIRST_SIZES[-1]:
-                model = start
-                more = kmeans_points(data.places, size, rng, weight, start.kernel.categorical_dims)
-            else:
-                more = greedy_points(model.kernel, data.places, size, first=Z)
-            if len(more) == len(Z):
-                ended = "the points explain all data"
-                break
-            outcome = trained(
-                replace(model, features=InducingPoints(more)), data, options, rng, limit
-            )
-            measure, value, gap = measured(outcome, data, options)
-            better = kept is None or np.isnan(best) or value > best + WORTH
-            kept, best = (outcome, value) if better else (kept, best)
-            model = outcome.model
-            Z = outcome.model.features.Z
-            sweep["n_inducing"].append(len(Z))
-            sweep.setdefault(measure, []).append(value)
-            if late := limit.passed:
-                ended = str(limit)
-            elif size >= MOST_INDUCING:
-                ended = f"the largest number, {MOST_INDUCING}, was reached"
-            elif size >= FIRST_SIZES[-1] and not better:
-                ended = f"more points gained less than {WORTH:g} nats per data point"
-            elif size >= FIRST_SIZES[-1] and gap < WORTH:
-                ended = (
-                    f"at these parameters more points can gain less than {WORTH:g} nats "
-                    "per data point"
-                )
-            size *= 2
-    except KeyboardInterrupt:
-        limit.interrupt(outcome)
-        kept = kept or outcome
-        late = True
-        ended = str(limit)
-    entries = (
-        {
-            "inducing_sweep": {name: np.array(values) for name, values in sweep.items()},
-            "growth_ended": ended,
-        }
-        if len(sweep) > 1
-        else {}
-    )
-    if late and kept.converged:
-        entries |= {
-            "message": f"{ended} while the number of inducing points grew",
-            "limit": "max_time",
-        }
-    return replace(kept, entries=kept.entries | entries, converged=kept.converged and not late)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
 NOTHING = 1.0  # directions; where fewer are determined, predictions are compared with the prior's
