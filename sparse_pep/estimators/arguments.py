@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -357,16 +355,6 @@ def check_arguments(model: Any) -> None:
             "`local` exchanges the sites of Power EP, which the tight form changes: set "
             "`tight=False`, or `local=None`."
         )
-
-# %% ../../nbs/internals/estimators/arguments.ipynb #889f960a
-def warn_caller(message: str, category: type[Warning]) -> None:
-    """Issue a warning that points to the line outside the package that called it."""
-    frame = sys._getframe(1)
-    level = 2
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("sparse_pep."):
-        frame = frame.f_back
-        level = level + 1
-    warnings.warn(message, category, stacklevel=level)
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #b0b8b65f
 def likelihood_named(

@@ -35,7 +35,6 @@ from sparse_pep.estimators.arguments import (
     check_arguments,
     require_power,
     seeded,
-    warn_caller,
 )
 from .encoding import EncodedSource, Encoding, source_of, targets_of
 from sparse_pep.estimators.fitting import (
@@ -78,6 +77,7 @@ from sparse_pep.numerics.validation import (
     require_rows,
     require_whole,
     short_repr,
+    warn_caller,
 )
 from ..observations import MEAN, SIGN, Observation, Observed, Value
 from ..posterior.draws import SampledFunctions, sampled_functions

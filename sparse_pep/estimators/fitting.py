@@ -21,7 +21,6 @@ from sparse_pep.estimators.arguments import (
     N_NEIGHBOURS,
     Arguments,
     require_power,
-    warn_caller,
 )
 from .encoding import EncodedSource, Encoding
 from ..inference.blocks import Partition, clustered_blocks
@@ -35,7 +34,7 @@ from sparse_pep.model import (
     model_predict,
     predictive_log_density,
 )
-from ..numerics.validation import require_each, short_repr
+from ..numerics.validation import require_each, short_repr, warn_caller
 from ..observations import Observation, Observed
 from ..posterior.local import LocalRows, local_gain, local_rows
 from ..streaming import StreamingSummary

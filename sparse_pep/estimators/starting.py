@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from .arguments import KERNELS, Arguments, warn_caller
+from .arguments import KERNELS, Arguments
 from .fitting import Data
 from ..features import Features, InducingPoints, StackedFeatures
 from ..kernels import Kernel
@@ -18,6 +18,7 @@ from ..kernels.base import Combination
 from ..likelihoods import Likelihood
 from ..means import ZeroMean, starting_mean
 from ..model import Model
+from ..numerics.validation import warn_caller
 from ..priors import check_priors, weak_priors
 from ..training import initial_kernel, kmeans_points
 from ..training.lbfgs import LOG_LIMIT, check_fixed

@@ -6,6 +6,8 @@
 __all__ = []
 
 # %% ../../nbs/internals/numerics/validation.ipynb #9ef8df36
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -246,3 +248,13 @@ def require_kind(part: Any, kinds: dict[str, type], argument: str) -> None:
             "does not say; "
             f"those that can are {', '.join(kinds)}. Pickle the model instead."
         )
+
+# %% ../../nbs/internals/numerics/validation.ipynb #889f960a
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Issue a warning that points to the line outside the package that called it."""
+    frame = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("sparse_pep."):
+        frame = frame.f_back
+        level = level + 1
+    warnings.warn(message, category, stacklevel=level)
