@@ -1,6 +1,8 @@
 """Targets as likelihoods want them, and estimators that are fitted to sources."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,6 +25,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.training import LBFGS, Adam
 
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 2))
 Y = 5.0 + 3.0 * np.sin(2.0 * X[:, 0]) + 0.2 * RNG.normal(size=600)
@@ -109,151 +112,259 @@ THREE = np.digitize(X[:FEW, 0], [0.0, 0.8])
 WAVE = np.sin(X[:, 0])
 REGRESSOR = SparsePEPRegressor
 CLASSIFIER = SparsePEPClassifier
-# estimator, targets, arguments, columns; relative error of the evidence, absolute one of
-# predictions
+POISSON = partial(SparsePEP, likelihood="poisson")
+ORDINAL = partial(SparsePEP, likelihood="ordinal")
+BETA = partial(SparsePEP, likelihood="beta")
+TWO_OUTPUTS = np.column_stack([Y, WAVE])
+RESTARTS = {"training": LBFGS(max_iter=4, tol=1e-3, n_restarts=2)}
+
+
+class Case(NamedTuple):
+    """A fit to arrays and to a source of them."""
+
+    kind: Callable
+    y: np.ndarray
+    arguments: dict
+    columns: dict = {}
+    close: float = 1e-10  # relative error of the evidence
+    near: float = 1e-9  # error of predictions
+    sample_rows: int = 20_000  # rows beyond which a sample is judged
+
+    @property
+    def rows(self):
+        """The inputs, of which few differ from each other where rows are repeated."""
+        return X.round() if self.arguments is UNTRAINED else X[: len(self.y)]
+
+
+SEARCHED = {"close": 1e-7, "near": 1e-6}
+TRAINED = {"close": 1e-6, "near": 1e-4}
+SAMPLED = {"close": 1e-9, "near": 1e-4, "sample_rows": 250}
+IN_BLOCKS = {"close": 1e-7, "near": 1e-5}
+TRAINED_IN_BLOCKS = {"close": 1e-6, "near": 1e-5}
 SAME = {
-    "weights": (REGRESSOR, Y, KEPT, ALL, 1e-10, 1e-9),
-    "standardised": (REGRESSOR, Y, KEPT | {"standardize": True}, ALL, 1e-10, 1e-9),
-    "a mean": (REGRESSOR, Y, KEPT | {"mean": "constant"}, ALL, 1e-10, 1e-9),
-    "power 0": (REGRESSOR, Y, KEPT | {"power": 0.0}, ALL, 1e-10, 1e-9),
-    "power for log loss": (REGRESSOR, Y, KEPT | {"power": "log_loss"}, ALL, 1e-10, 1e-9),
-    "powers of rows": (REGRESSOR, Y, KEPT, {"power": np.linspace(0.0, 1.0, 600)}, 1e-10, 1e-9),
-    "several outputs": (REGRESSOR, np.column_stack([Y, -Y]), KEPT, ALL, 1e-10, 1e-9),
-    "rows that are repeated": (REGRESSOR, np.round(Y), UNTRAINED, {}, 1e-7, 1e-6),
-    "rows that are weighted": (REGRESSOR, np.round(Y), UNTRAINED, {"weight": WEIGHT}, 1e-7, 1e-6),
-    "labels that are repeated": (CLASSIFIER, HIGH, UNTRAINED, {}, 1e-7, 1e-6),
-    "labels that are weighted": (CLASSIFIER, HIGH, UNTRAINED, {"weight": WEIGHT}, 1e-7, 1e-6),
-    "two classes": (CLASSIFIER, np.where(HIGH[:FEW], 8.0, 3.0), KEPT, {}, 1e-7, 1e-6),
-    "three classes": (CLASSIFIER, np.array([0.0, 4.0, 5.0])[THREE], KEPT, {}, 1e-7, 1e-6),
-    "counts": (
-        partial(SparsePEP, likelihood="poisson"),
-        np.floor(np.exp(WAVE)),
-        KEPT,
-        {},
-        1e-7,
-        1e-6,
+    "weights": Case(REGRESSOR, Y, KEPT, ALL),
+    "standardised": Case(REGRESSOR, Y, KEPT | {"standardize": True}, ALL),
+    "a mean": Case(REGRESSOR, Y, KEPT | {"mean": "constant"}, ALL),
+    "power 0": Case(REGRESSOR, Y, KEPT | {"power": 0.0}, ALL),
+    "power for log loss": Case(REGRESSOR, Y, KEPT | {"power": "log_loss"}, ALL),
+    "powers of rows": Case(REGRESSOR, Y, KEPT, {"power": np.linspace(0.0, 1.0, 600)}),
+    "several outputs": Case(REGRESSOR, np.column_stack([Y, -Y]), KEPT, ALL),
+    "rows that are repeated": Case(REGRESSOR, np.round(Y), UNTRAINED, **SEARCHED),
+    "rows that are weighted": Case(
+        REGRESSOR, np.round(Y), UNTRAINED, {"weight": WEIGHT}, **SEARCHED
     ),
-    "ordered classes": (
-        partial(SparsePEP, likelihood="ordinal"),
-        np.floor(np.exp(WAVE)),
-        KEPT,
-        {},
-        1e-7,
-        1e-6,
+    "labels that are repeated": Case(CLASSIFIER, HIGH, UNTRAINED, **SEARCHED),
+    "labels that are weighted": Case(CLASSIFIER, HIGH, UNTRAINED, {"weight": WEIGHT}, **SEARCHED),
+    "two classes": Case(CLASSIFIER, np.where(HIGH[:FEW], 8.0, 3.0), KEPT, **SEARCHED),
+    "three classes": Case(CLASSIFIER, np.array([0.0, 4.0, 5.0])[THREE], KEPT, **SEARCHED),
+    "counts": Case(POISSON, np.floor(np.exp(WAVE)), KEPT, **SEARCHED),
+    "ordered classes": Case(ORDINAL, np.floor(np.exp(WAVE)), KEPT, **SEARCHED),
+    "shares": Case(BETA, expit(WAVE), KEPT, **SEARCHED),
+    "blocks": Case(REGRESSOR, Y, BLOCKS, SEVENTHS, **IN_BLOCKS),
+    "labels in blocks": Case(CLASSIFIER, HIGH, BLOCKS, SEVENTHS, **IN_BLOCKS),
+    "many rows": Case(REGRESSOR, Y, brief(), **SAMPLED),
+    "many rows and a power held out": Case(REGRESSOR, Y, brief(**HELD_OUT), **SAMPLED),
+    "training": Case(REGRESSOR, Y, brief(15, n_inducing=15), **TRAINED),
+    "restarts": Case(REGRESSOR, Y, brief(**RESTARTS), **TRAINED),
+    "batches": Case(REGRESSOR, Y, brief(**BATCHES), **TRAINED),
+    "batches of blocks": Case(REGRESSOR, Y, BLOCKS | BATCHES, SEVENTHS, **TRAINED_IN_BLOCKS),
+    "a power held out": Case(REGRESSOR, Y, brief(3, **HELD_OUT), **TRAINED),
+    "a power held out from blocks": Case(
+        REGRESSOR, Y, BLOCKS | HELD_OUT, SEVENTHS, **TRAINED_IN_BLOCKS
     ),
-    "shares": (partial(SparsePEP, likelihood="beta"), expit(WAVE), KEPT, {}, 1e-7, 1e-6),
-    "blocks": (REGRESSOR, Y, BLOCKS, SEVENTHS, 1e-7, 1e-5),
-    "labels in blocks": (CLASSIFIER, HIGH, BLOCKS, SEVENTHS, 1e-7, 1e-5),
-    "many rows": (REGRESSOR, Y, brief(), {}, 1e-9, 1e-4),
-    "many rows and a power held out": (REGRESSOR, Y, brief(**HELD_OUT), {}, 1e-9, 1e-4),
-    "training": (REGRESSOR, Y, brief(15, n_inducing=15), {}, 1e-6, 1e-4),
-    "restarts": (
-        REGRESSOR,
-        Y,
-        brief(training=LBFGS(max_iter=4, tol=1e-3, n_restarts=2)),
-        {},
-        1e-6,
-        1e-4,
-    ),
-    "batches": (REGRESSOR, Y, brief(**BATCHES), {}, 1e-6, 1e-4),
-    "batches of blocks": (REGRESSOR, Y, BLOCKS | BATCHES, SEVENTHS, 1e-6, 1e-5),
-    "a power held out": (REGRESSOR, Y, brief(3, **HELD_OUT), {}, 1e-6, 1e-4),
-    "a power held out from blocks": (REGRESSOR, Y, BLOCKS | HELD_OUT, SEVENTHS, 1e-6, 1e-5),
-    "that of outputs": (
-        REGRESSOR,
-        np.column_stack([Y, WAVE]),
-        BLOCKS | HELD_OUT,
-        TWICE,
-        1e-6,
-        1e-5,
-    ),
-    "that of labels": (CLASSIFIER, HIGH, BLOCKS | HELD_OUT, SEVENTHS, 1e-6, 1e-5),
+    "that of outputs": Case(REGRESSOR, TWO_OUTPUTS, BLOCKS | HELD_OUT, TWICE, **TRAINED_IN_BLOCKS),
+    "that of labels": Case(CLASSIFIER, HIGH, BLOCKS | HELD_OUT, SEVENTHS, **TRAINED_IN_BLOCKS),
 }
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("case", SAME)
-def test_a_fit_to_a_source_is_the_fit_to_its_rows(case, monkeypatch):
-    kind, y, arguments, columns, close, near = SAME[case]
-    rows = X.round() if arguments is UNTRAINED else X[: len(y)]  # of which few are different
-    for module in ("base", "fitting"):  # many rows are judged by the same sample
-        monkeypatch.setattr(
-            f"sparse_pep.estimators.{module}.SAMPLE_ROWS", 250 if "many" in case else 20_000
-        )
-    arrays, source = both(kind, y, rows, columns, **arguments)
+@cache
+def pair(name):
+    """The models of a case: that of arrays, and that of a source."""
+    case = SAME[name]
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("base", "fitting"):
+            patch.setattr(f"sparse_pep.estimators.{module}.SAMPLE_ROWS", case.sample_rows)
+        return both(case.kind, case.y, case.rows, case.columns, **case.arguments)
+
+
+@cache
+def without_blocks(name):
+    """The model of a case whose rows are not in blocks."""
+    case = SAME[name]
+    return case.kind(**case.arguments).fit(X, case.y, case.columns.get("weight"))
+
+
+def cases(condition=lambda case: True):
+    """The cases that satisfy the condition, as a parameter of a test."""
+    return pytest.mark.parametrize("name", [name for name in SAME if condition(SAME[name])])
+
+
+def evidences(*models):
+    return [model.log_marginal_likelihood_value_ for model in models]
+
+
+def in_regression(case):
+    return case.kind is REGRESSOR
+
+
+def in_classification(case):
+    return case.kind is CLASSIFIER
+
+
+def in_closed_form(case):
+    return case.close == Case._field_defaults["close"]
+
+
+def has_blocks(case):
+    return "blocks" in case.columns
+
+
+def has_held_out_power(case):
+    return case.arguments.get("power") == "held_out"
+
+
+@cases()
+def test_a_source_is_counted_like_its_rows(name):
+    arrays, source = pair(name)
+    for attribute in ("n_features_in_", "n_samples_seen_", "n_iter_", "converged_"):
+        assert getattr(source, attribute) == getattr(arrays, attribute), attribute
     assert source.summary()
-    for name in ("n_features_in_", "n_samples_seen_", "n_iter_", "power_", "converged_")[
-        : 3 if "power" in columns else 5
-    ]:
-        assert getattr(source, name) == getattr(arrays, name), name
-    assert np.isclose(
-        source.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=close
-    )
-    for name in ("x_mean_", "x_scale_", "y_mean_", "y_scale_"):
-        assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12), (
-            name
-        )
-    for name, value in arrays.parameters().items():
-        assert np.allclose(
-            source.parameters()[name], value, *((1e-4, 1e-5) if arrays.n_iter_ else (1e-9, 0.0))
-        ), name
-    assert arrays.n_iter_ or np.array_equal(source.features_.Z, arrays.features_.Z)
+
+
+@cases(lambda case: "power" not in case.columns)
+def test_a_source_has_the_power_of_its_rows(name):
+    arrays, source = pair(name)
+    assert source.power_ == arrays.power_
+
+
+@cases()
+def test_a_source_has_the_evidence_of_its_rows(name):
+    assert np.isclose(*evidences(*pair(name)), rtol=SAME[name].close)
+
+
+@cases()
+def test_a_source_has_the_units_of_its_rows(name):
+    arrays, source = pair(name)
+    for attribute in ("x_mean_", "x_scale_", "y_mean_", "y_scale_"):
+        ours = getattr(source, attribute)
+        assert np.allclose(ours, getattr(arrays, attribute), rtol=1e-9, atol=1e-12), attribute
+
+
+@cases()
+def test_a_source_has_the_parameters_of_its_rows(name):
+    arrays, source = pair(name)
+    rtol, atol = (1e-4, 1e-5) if arrays.n_iter_ else (1e-9, 0.0)
+    parameters = source.parameters()
+    for key, value in arrays.parameters().items():
+        assert np.allclose(parameters[key], value, rtol, atol), key
+
+
+@cases(lambda case: case.arguments["training"] is None)
+def test_a_source_has_the_first_inducing_points_of_its_rows(name):
+    arrays, source = pair(name)
+    assert np.array_equal(source.features_.Z, arrays.features_.Z)
+
+
+@cases()
+def test_a_source_has_the_predictions_of_its_rows(name):
+    arrays, source = pair(name)
+    near = SAME[name].near
     assert np.allclose(source.predict_f(X), arrays.predict_f(X), rtol=near, atol=near)
+
+
+@cases()
+def test_predictions_at_a_source_are_those_at_its_rows(name):
+    _, source = pair(name)
     assert np.allclose(source.predict_f(in_pieces(X)), source.predict_f(X), rtol=1e-9, atol=1e-9)
-    kept = columns.get("weight", np.ones(len(y))) > 0.0
-    assert np.allclose(
-        source.leave_one_out()[kept], arrays.leave_one_out(), rtol=near, atol=0.01 * near
+
+
+@cases()
+def test_a_source_has_the_leave_one_out_of_its_rows(name):
+    arrays, source = pair(name)
+    case = SAME[name]
+    counted = case.columns.get("weight", np.ones(len(case.y))) > 0.0
+    close = partial(np.allclose, rtol=case.near, atol=0.01 * case.near)
+    assert close(source.leave_one_out()[counted], arrays.leave_one_out())
+    for ours, theirs in zip(source.leave_one_out_f(), arrays.leave_one_out_f(), strict=True):
+        assert close(ours[counted], theirs)
+
+
+@cases()
+def test_a_source_has_the_score_of_its_rows(name):
+    arrays, source = pair(name)
+    rows = SAME[name].rows, SAME[name].y
+    assert np.isclose(source.score(*rows), arrays.score(*rows), rtol=1e-6)
+
+
+@cases(in_regression)
+def test_a_source_has_the_bounds_of_its_rows(name):
+    arrays, source = (model.log_marginal_likelihood_bounds() for model in pair(name))
+    assert np.allclose(source, arrays, rtol=10 * SAME[name].close)
+
+
+@cases(in_regression)
+def test_a_source_has_the_diagnostics_of_its_rows(name):
+    arrays, source = (model.diagnostics_ for model in pair(name))
+    for key in ("jitter", "unexplained_share", "unexplained_variance", "determined_directions"):
+        assert np.isclose(source[key], arrays[key], rtol=10 * SAME[name].close), key
+
+
+@cases(in_classification)
+def test_a_source_has_the_classes_of_its_rows(name):
+    arrays, source = pair(name)
+    assert source.classes_.tolist() == arrays.classes_.tolist()
+    assert np.allclose(source.predict_proba(X), arrays.predict_proba(X), atol=1e-6)
+
+
+@cases(in_classification)
+def test_a_source_has_its_sweeps_counted(name):
+    diagnostics = pair(name)[1].diagnostics_
+    assert diagnostics["sweeps_last"] > 0
+    assert 0.0 < diagnostics["smallest_cavity"] < 1.0
+
+
+@cases(in_closed_form)
+def test_a_source_has_the_gradient_of_its_rows(name):
+    (expected, slopes), (value, slope) = (
+        model.log_marginal_likelihood(eval_gradient=True) for model in pair(name)
     )
-    for own, other in zip(source.leave_one_out_f(), arrays.leave_one_out_f(), strict=True):
-        assert np.allclose(own[kept], other, rtol=near, atol=0.01 * near)
-    assert np.isclose(source.score(rows, y), arrays.score(rows, y), rtol=1e-6)
-    if kind is REGRESSOR:
-        assert np.allclose(
-            source.log_marginal_likelihood_bounds(),
-            arrays.log_marginal_likelihood_bounds(),
-            rtol=10 * close,
-        )
-        for name in (
-            "jitter",
-            "unexplained_share",
-            "unexplained_variance",
-            "determined_directions",
-        ):
-            assert np.isclose(
-                source.diagnostics_[name], arrays.diagnostics_[name], rtol=10 * close
-            ), name
-    if kind is CLASSIFIER:
-        assert source.classes_.tolist() == arrays.classes_.tolist()
-        assert np.allclose(source.predict_proba(X), arrays.predict_proba(X), atol=1e-6)
-        assert source.diagnostics_["sweeps_last"] > 0
-        assert 0.0 < source.diagnostics_["smallest_cavity"] < 1.0
-    if close == 1e-10:
-        (value, slope), (expected, slopes) = (
-            one.log_marginal_likelihood(eval_gradient=True) for one in (source, arrays)
-        )
-        assert np.isclose(value, expected, rtol=1e-10)
-        assert np.allclose(slope, slopes, rtol=1e-7, atol=1e-7)
-        for name in ("q_mean_", "q_cov_"):
-            assert np.allclose(getattr(source, name), getattr(arrays, name), rtol=1e-9, atol=1e-12)
-    if "power_sweep" in arrays.diagnostics_:
-        found, other = (one.diagnostics_["power_sweep"]["log_density"] for one in (source, arrays))
-        assert np.allclose(found, other, rtol=1e-6)
-    if "blocks" in columns:
-        plain = kind(**arguments).fit(X, y, columns.get("weight"))
-        assert not np.isclose(
-            plain.log_marginal_likelihood_value_, arrays.log_marginal_likelihood_value_, rtol=1e-6
-        )
-        moved = [
-            np.max(np.abs(value - plain.parameters()[name]))
-            for name, value in arrays.parameters().items()
-        ]
-        assert max(moved) > 1e-4
-        if "power_sweep" in arrays.diagnostics_:
-            assert not np.any(
-                np.isclose(
-                    plain.diagnostics_["power_sweep"]["log_density"][1:], other[1:], rtol=1e-6
-                )
-            )
+    assert np.isclose(value, expected, rtol=1e-10)
+    assert np.allclose(slope, slopes, rtol=1e-7, atol=1e-7)
+
+
+@cases(in_closed_form)
+def test_a_source_has_the_posterior_of_its_rows(name):
+    arrays, source = pair(name)
+    for attribute in ("q_mean_", "q_cov_"):
+        ours = getattr(source, attribute)
+        assert np.allclose(ours, getattr(arrays, attribute), rtol=1e-9, atol=1e-12), attribute
+
+
+def log_densities(model):
+    """The log densities of held-out rows by which a power was chosen."""
+    return model.diagnostics_["power_sweep"]["log_density"]
+
+
+@cases(has_held_out_power)
+def test_a_source_has_its_power_chosen_like_its_rows(name):
+    assert np.allclose(*map(log_densities, pair(name)), rtol=1e-6)
+
+
+@cases(has_blocks)
+def test_blocks_change_the_evidence_and_the_parameters(name):
+    arrays, _ = pair(name)
+    plain = without_blocks(name)
+    assert not np.isclose(*evidences(plain, arrays), rtol=1e-6)
+    theirs = plain.parameters()
+    changes = [np.max(np.abs(value - theirs[key])) for key, value in arrays.parameters().items()]
+    assert max(changes) > 1e-4
+
+
+@cases(lambda case: has_blocks(case) and has_held_out_power(case))
+def test_blocks_change_the_choice_of_a_power(name):
+    theirs = log_densities(without_blocks(name))
+    ours = log_densities(pair(name)[0])
+    assert not np.any(np.isclose(theirs[1:], ours[1:], rtol=1e-6))
 
 
 @pytest.mark.parametrize("kind, y", [(REGRESSOR, Y), (CLASSIFIER, HIGH)])
@@ -274,35 +385,50 @@ def test_points_of_a_fit_to_a_source_are_added_and_removed(kind, y):
     assert len(source.features_) == 21
 
 
-def test_prediction_at_a_source():
-    model = REGRESSOR(**KEPT).fit(X, Y)
-    for own, other in zip(
-        model.predict(in_pieces(X), return_std=True),
-        model.predict(X, return_std=True),
-        strict=True,
-    ):
-        assert own.shape == (600,)
-        assert np.allclose(own, other, rtol=1e-12)
-    for call, words in (
+@cache
+def fitted(kind):
+    """A regressor or a classifier fitted to the rows."""
+    return kind(**KEPT).fit(X, HIGH if kind is CLASSIFIER else Y)
+
+
+def test_means_and_deviations_at_a_source_are_those_at_its_rows():
+    ours = fitted(REGRESSOR).predict(in_pieces(X), return_std=True)
+    assert np.shape(ours) == (2, 600)
+    assert np.allclose(ours, fitted(REGRESSOR).predict(X, return_std=True), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call, words",
+    [
         (
-            lambda: model.predict(ArraySource(np.zeros((5, 3)))),
+            lambda: fitted(REGRESSOR).predict(ArraySource(np.zeros((5, 3)))),
             "3 columns; the model was fitted to 2",
         ),
         (
-            lambda: model.predict(in_pieces(X), return_cov=True),
+            lambda: fitted(REGRESSOR).predict(in_pieces(X), return_cov=True),
             "`return_cov` needs `X` as an array in memory",
         ),
-        (lambda: model.sample_f(in_pieces(X)), "`sample_f` needs `X` as an array in memory"),
         (
-            lambda: CLASSIFIER(**KEPT).fit(X, HIGH).sample_y(in_pieces(X)),
+            lambda: fitted(REGRESSOR).sample_f(in_pieces(X)),
+            "`sample_f` needs `X` as an array in memory",
+        ),
+        (
+            lambda: fitted(CLASSIFIER).sample_y(in_pieces(X)),
             "`sample_y` needs `X` as an array",
         ),
-    ):
-        with pytest.raises(ValueError, match=words):
-            call()
-    assert hasattr(model, "site_precision_")
-    assert not hasattr(model.fit(in_pieces(X, Y)), "site_precision_")
-    assert model.fit(ArraySource(X, Y)).site_precision_.shape == (600,)  # one piece in memory
+    ],
+)
+def test_predictions_that_a_source_does_not_give(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+@pytest.mark.parametrize(
+    "rows, kept", [((X, Y), True), ((in_pieces(X, Y),), False), ((ArraySource(X, Y),), True)]
+)
+def test_sites_are_kept_of_rows_in_one_piece(rows, kept):
+    model = REGRESSOR(**KEPT).fit(X, Y).fit(*rows)  # those of the first fit are gone
+    assert np.shape(getattr(model, "site_precision_", ())) == ((600,) if kept else (0,))
 
 
 @pytest.mark.parametrize(
@@ -311,18 +437,23 @@ def test_prediction_at_a_source():
 )
 def test_a_score_at_a_source_is_that_of_its_rows(model, y):
     model = clone(model).fit(X, y)
+    weighted = model.score(X, y, WEIGHT)
     assert np.isclose(model.score(in_pieces(X, y)), model.score(X, y), rtol=1e-12)
-    assert np.isclose(
-        model.score(in_pieces(X, y, weight=WEIGHT)), model.score(X, y, WEIGHT), rtol=1e-12
-    )
-    assert not np.isclose(model.score(X, y, WEIGHT), model.score(X, y), rtol=1e-6)
-    for given, words in (
+    assert np.isclose(model.score(in_pieces(X, y, weight=WEIGHT)), weighted, rtol=1e-12)
+    assert not np.isclose(weighted, model.score(X, y), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "rows, words",
+    [
         ((X,), "`y` is missing"),
         ((in_pieces(X),), "no targets"),
-        ((in_pieces(X, y), y), "belongs"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            model.score(*given)
+        ((in_pieces(X, Y), Y), "belongs"),
+    ],
+)
+def test_a_score_needs_the_targets_once(rows, words):
+    with pytest.raises(ValueError, match=words):
+        fitted(REGRESSOR).score(*rows)
 
 
 def test_a_source_has_the_columns_of_the_fit_in_their_order(tmp_path):
@@ -350,10 +481,7 @@ def test_labels_at_a_source_are_compared_as_people_have_them(tmp_path, names):
     model = CLASSIFIER(**KEPT).fit(table)
     arrays = CLASSIFIER(**KEPT).fit(frame, y)
     assert model.classes_.tolist() == sorted(names)
-    assert model.feature_names_in_.tolist() == [
-        "a",
-        "b",
-    ]
+    assert model.feature_names_in_.tolist() == ["a", "b"]
     assert np.allclose(model.predict_proba(table), arrays.predict_proba(frame), atol=1e-6)
     assert 0.5 < model.score(table) == model.score(frame, y) < 1.0
 

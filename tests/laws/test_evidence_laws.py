@@ -197,82 +197,114 @@ def test_cuts_do_not_matter(place, name, client):
                 assert error(np.nan_to_num(part), np.nan_to_num(expected)) < 1e-7
 
 
-@pytest.mark.parametrize("kept", [True, False])
-@pytest.mark.parametrize("name", names(lambda problem: not problem.tight))
-def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
-    """q(u) is the prior times the sites of both batches, those of the first as they were. With
-    Gaussian noise two batches are one.
-    """
+FIRST = slice(None, 10)  # ends between two blocks
+LATER = slice(10, None)
+
+
+def batch(problem, rows):
+    """The columns of some rows of a problem."""
+    return {name: value[rows] for name, value in problem.data.items()}
+
+
+def model_after(problem, kept):
+    """The model of the later rows, whose features have moved unless they are `kept`."""
+    moved = {
+        name: value + 0.2 * name.endswith(".Z")
+        for name, value in problem.model.parameters().items()
+    }
+    return problem.model if kept else problem.model.with_parameters(moved)
+
+
+@cache
+def memory_of_first(name, kept):
     problem = PROBLEMS[name]
-    cut = 10  # between two blocks
-    first, later = (
-        {key: value[rows] for key, value in problem.data.items()}
-        for rows in (slice(None, cut), slice(cut, None))
+    rows = in_memory(**batch(problem, FIRST))
+    return adapter.memory_of(problem.model, rows, problem.common_power, kept, tol=1e-11)
+
+
+def continued(name, kept, rows):
+    """The fit to later rows after the first ones, and its gradient."""
+    problem = PROBLEMS[name]
+    return adapter.gradient(
+        model_after(problem, kept),
+        rows,
+        problem.common_power,
+        memory=memory_of_first(name, kept),
+        tol=1e-11,
     )
-    old = problem.model.parameters()
-    now = (
-        problem.model
-        if kept
-        else problem.model.with_parameters(
-            {key: value + 0.2 * key.endswith(".Z") for key, value in old.items()}
-        )
-    )
-    try:
-        memory = adapter.memory_of(
-            problem.model, in_memory(**first), problem.common_power, kept, tol=1e-11
-        )
-        found = [
-            adapter.gradient(now, rows, problem.common_power, memory=memory, tol=1e-11)
-            for rows in (in_memory(**later), in_pieces(**later, n_rows=4))
-        ]
-    # no covariances of earlier and later features in closed form, or outliers
-    except (NotImplementedError, ValueError) as refusal:
-        assert isinstance(
-            refusal, NotImplementedError
-        ) > kept or "less certain than the prior" in str(refusal)
-        return
-    assert_same(*found, 1e-9, 1e-7)
-    fit, gradient = found[0]
-    # which do not move
-    parameters = {
-        key: value
-        for key, value in now.parameters().items()
+
+
+@cache
+def continued_in_memory(name, kept):
+    return continued(name, kept, in_memory(**batch(PROBLEMS[name], LATER)))
+
+
+CONTINUED = names(lambda problem: not problem.tight)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("name", CONTINUED)
+def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
+    pieces = in_pieces(**batch(PROBLEMS[name], LATER), n_rows=4)
+    assert_same(continued_in_memory(name, kept), continued(name, kept, pieces), 1e-9, 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"), [(name, list(PROBLEMS).index(name) % 2 == 1) for name in CONTINUED]
+)
+def test_the_gradient_beside_earlier_data_is_that_of_differences(name, kept):
+    """Kept features do not move."""
+    problem = PROBLEMS[name]
+    model = model_after(problem, kept)
+    rows = in_memory(**batch(problem, LATER))
+    _, gradient = continued_in_memory(name, kept)
+
+    def value(changes):
+        changed = model.with_parameters(model.parameters() | changes)
+        memory = memory_of_first(name, kept)
+        fit = adapter.evidence(changed, rows, problem.common_power, memory=memory, tol=1e-11)
+        return fit.log_evidence
+
+    moving = {
+        key: at
+        for key, at in model.parameters().items()
         if not (kept and key.startswith("features."))
     }
+    parts = {key: gradient[key] for key in moving}
+    assert gradient_error(*slopes(value, moving, parts, 1e-3)) < 2e-6
 
-    def value(at):
-        model = now.with_parameters(now.parameters() | at)
-        return adapter.evidence(
-            model, in_memory(**later), problem.common_power, memory=memory, tol=1e-11
-        ).log_evidence
 
-    if list(PROBLEMS).index(name) % 2 == kept:
-        assert (
-            gradient_error(
-                *slopes(value, parameters, {key: gradient[key] for key in parameters}, 1e-3)
-            )
-            < 2e-6
-        )
-    if kept and fit.own_sites and "outputs" not in problem.more:
-        before = adapter.evidence(
-            problem.model, in_memory(**first), problem.common_power, tol=1e-11
-        )
-        tau, nu = (
-            np.hstack([getattr(one, f"site_{part}") for one in (before, fit)])
-            * problem.data.get("weight", 1.0)
-            for part in ("precision", "shift")
-        )
-        Kuu, Kuf, _ = problem.covariances()
-        V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
-        for c, (B, mean) in enumerate(adapter.whitened(fit)):
-            assert error(B, np.eye(len(V)) + V * tau[c] @ V.T) < 1e-6
-            assert error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
-    if kept and problem.gaussian and not problem.private:
-        whole, _, _ = solved(name)
-        assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + N) < 1e-8
-        for ours, theirs in zip(adapter.whitened(fit), adapter.whitened(whole), strict=True):
-            assert error(ours[0], theirs[0]) < 1e-7
-            assert error(ours[1], theirs[1]) < 1e-6
+@pytest.mark.parametrize(
+    "name",
+    names(lambda problem: not {"tight", "blocks", "outputs"} & set(problem.more.split())),
+)
+def test_a_posterior_is_the_prior_times_the_sites_of_both_batches(name):
+    """Those of the first as they were."""
+    problem = PROBLEMS[name]
+    first = in_memory(**batch(problem, FIRST))
+    before = adapter.evidence(problem.model, first, problem.common_power, tol=1e-11)
+    fit, _ = continued_in_memory(name, True)
+    weight = problem.data.get("weight", 1.0)
+    tau = np.hstack([before.site_precision, fit.site_precision]) * weight
+    nu = np.hstack([before.site_shift, fit.site_shift]) * weight
+    Kuu, Kuf, _ = problem.covariances()
+    V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
+    for c, (B, mean) in enumerate(adapter.whitened(fit)):
+        assert error(B, np.eye(len(V)) + V * tau[c] @ V.T) < 1e-6
+        assert error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
+
+
+@pytest.mark.parametrize(
+    "name",
+    names(lambda problem: problem.gaussian and not problem.private and not problem.tight),
+)
+def test_two_batches_with_gaussian_noise_are_one(name):
+    fit, _ = continued_in_memory(name, True)
+    whole, _, _ = solved(name)
+    assert error(fit.log_evidence, whole.log_evidence, abs(whole.log_evidence) + N) < 1e-8
+    for ours, theirs in zip(adapter.whitened(fit), adapter.whitened(whole), strict=True):
+        assert error(ours[0], theirs[0]) < 1e-7
+        assert error(ours[1], theirs[1]) < 1e-6
 
 
 @pytest.mark.parametrize(
