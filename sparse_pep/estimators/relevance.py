@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from ..data.columns import shown_name
 from ..kernels import Kernel, Stationary, Sum
-from ..kernels.base import Combination, Level
+from ..kernels.base import Combination
+from ..kernels.structured import Level
 from ..model import predictive_log_density
 from ..numerics.validation import is_number, short_repr
 from ..posterior.local import local_predict

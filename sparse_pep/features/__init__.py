@@ -1,7 +1,8 @@
-"""Inducing variables: points, windows, Fourier features, and mixtures of them."""
+"""Inducing variables: points, windows, Fourier features, and several kinds in one set."""
 
-from .fourier import Fourier, StackedFeatures
+from .fourier import Fourier
 from .points import Features, InducingPoints
+from .stacked import StackedFeatures
 from .windows import Derivative, GaussianBlur, Wavelet
 
 __all__ = [

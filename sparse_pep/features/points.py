@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..kernels.base import Kernel
+from ..kernels import Kernel
 from ..numerics.parameters import Parametric
 from ..numerics.validation import inputs_2d
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from .points import Features, InducingPoints
-from sparse_pep.kernels.base import (
+from sparse_pep.kernels import (
     Constant,
     Kernel,
     Linear,

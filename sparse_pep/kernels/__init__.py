@@ -1,21 +1,25 @@
 """Kernels: covariances of the function, with their pull-backs."""
 
-from .base import (
-    Constant,
-    Kernel,
-    Linear,
+from .base import Kernel, Product, Sum
+from .stationary import (
     Matern12,
     Matern32,
     Matern52,
-    Periodic,
-    Product,
     RationalQuadratic,
     SquaredExponential,
     Stationary,
-    Sum,
-    White,
 )
-from .structured import Categorical, Coregion, output_rows, stack_outputs, unstack_outputs
+from .structured import (
+    Categorical,
+    Constant,
+    Coregion,
+    Linear,
+    Periodic,
+    White,
+    output_rows,
+    stack_outputs,
+    unstack_outputs,
+)
 
 __all__ = [
     "Categorical",

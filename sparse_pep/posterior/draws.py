@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from ..features.fourier import StackedFeatures, cross_vjp, windows_of
 from ..features.points import Features, InducingPoints
+from ..features.stacked import StackedFeatures, cross_vjp, windows_of
 from ..features.windows import Windows, integrable
-from sparse_pep.kernels.base import (
+from sparse_pep.kernels import (
     Constant,
     Kernel,
     Linear,
