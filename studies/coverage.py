@@ -60,7 +60,7 @@ def pit_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """
     mean, var = model._latent(X)
     likelihood = model.likelihood_
-    y = model._encoding(y)
+    y = model._encoding.targets(y)
     if isinstance(model, SparsePEPRegressor):
         return ndtr((y - mean) / np.sqrt(var + likelihood.noise_variance))
     upper = likelihood.average_cdf(y, mean, var)

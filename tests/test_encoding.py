@@ -1,5 +1,6 @@
 """Targets as likelihoods want them, and estimators that are fitted to sources."""
 
+import json
 from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
@@ -11,15 +12,16 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.data.sources import ArraySource
-from sparse_pep.data.tables import convert_table
-from sparse_pep.estimators.encoding import (
+from sparse_pep.data.columns import Columns
+from sparse_pep.data.encoder import (
     EncodedSource,
-    Encoding,
+    Encoder,
     classes_of,
     source_of,
     targets_of,
 )
+from sparse_pep.data.sources import ArraySource
+from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
@@ -52,21 +54,40 @@ def in_pieces(*columns, **more):
 )
 def test_labels_that_are_no_class(labels, classes):
     with pytest.raises(ValueError, match="labels that were fitted; got .* in row"):
-        Encoding(Probit(), classes=classes)(np.array(labels))
+        Encoder(Probit(), classes=classes).targets(np.array(labels))
 
 
 def test_fingerprints_tell_encodings_apart():
     scales = {"x_mean": np.zeros(2), "x_scale": np.ones(2)}
     numbers = [
-        *(Encoding(Gaussian(), *scaling) for scaling in ((0, 1), (1, 1), (0, 2))),
-        Encoding(Gaussian(), 0, 1, **scales),
+        *(Encoder(Gaussian(), *scaling) for scaling in ((0, 1), (1, 1), (0, 2))),
+        Encoder(Gaussian(), 0, 1, **scales),
     ]
-    labels = [Encoding(Probit(), classes=np.array(pair)) for pair in ([0.0, 1.0], [0.0, 2.0])]
+    labels = [Encoder(Probit(), classes=np.array(pair)) for pair in ([0.0, 1.0], [0.0, 2.0])]
     prints = [
         EncodedSource(in_pieces(X, Y), encoding).fingerprint() for encoding in numbers + labels
     ]
     assert len({*prints, EncodedSource(in_pieces(X, HIGH), numbers[0]).fingerprint()}) == 7
     assert prints[0] == EncodedSource(ArraySource(X, Y), numbers[0]).fingerprint()
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        Encoder(Gaussian(), y_mean=0.1, y_scale=3.0),
+        Encoder(Gaussian(), y_mean=np.array([0.1, 2.0]), y_scale=np.array([1.0, 1 / 3])),
+        Encoder(Probit(), classes=np.array([3, 8]), x_mean=np.zeros(2), x_scale=np.full(2, 0.1)),
+        Encoder(Probit(), classes=np.array(["no", "yes"], dtype=object)),
+        Encoder(Probit(), columns=Columns.of(pd.DataFrame({"a": ["x", "y", None] * 4}))),
+    ],
+)
+def test_an_encoder_comes_back_from_json_to_the_last_bit(encoder):
+    again = Encoder.from_json(json.loads(json.dumps(encoder.to_json())), encoder.likelihood)
+    assert again.columns == encoder.columns
+    for name in ("x_mean", "x_scale", "y_mean", "y_scale", "classes"):
+        value = getattr(encoder, name)
+        np.testing.assert_array_equal(getattr(again, name), value)
+        assert np.asarray(getattr(again, name)).dtype == np.asarray(value).dtype
 
 
 def test_classes_of_all_pieces_that_count():

@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
 
+from ..data.encoder import Encoder, classes_of
 from ..data.sources import Source, class_numbers
 from .arguments import likelihood_named
 from .base import ClassifierMixin, PowerEPEstimator
-from .encoding import Encoding, classes_of
 from .fitting import Data
 from ..likelihoods import Likelihood, Logit, NoisyProbit, Probit, Softmax
 from ..likelihoods.base import Binary
@@ -177,7 +177,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         require_labels(y)
         return y
 
-    def _encoding_of(self, data: Data) -> Encoding:
+    def _encoding_of(self, data: Data) -> Encoder:
         """The map from the user's data to those of the model. A source that knows its classes
         already gives their numbers: −1 and 1, or 0, 1, 2, …
         """
@@ -201,8 +201,10 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         numbered = away and getattr(rows, "classes", None) is not None
         labels = class_numbers(self.classes_) if numbered else self.classes_
         unscaled = getattr(self.kernel, "categorical_dims", ())
-        scaling = data.scaling("X", unscaled) if self._scales else ()
-        return Encoding(likelihood, 0.0, 1.0, labels, *scaling)
+        inputs = data.moments[0] if self._scales else None
+        return Encoder.fit(
+            likelihood, inputs, classes=labels, columns=self.columns_, unscaled=unscaled
+        )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """The log odds (S,) of `classes_[1]` at X (S, D), in nats, or for more than two classes
@@ -227,7 +229,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         probability rounds to 0.
         """
         latent = self._latent(X)
-        each = (self._encoding(np.full(len(latent[0].T), label)) for label in self.classes_)
+        each = (self._encoding.targets(np.full(len(latent[0].T), label)) for label in self.classes_)
         columns = [self.likelihood_.predict_log_density(y, *latent) for y in each]
         return np.stack(columns, axis=1)
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..data.encoder import classes_of
 from ..data.sources import Source
 from .arguments import likelihood_named
 from .base import RealTargets
-from .encoding import classes_of
 from .fitting import Data, counted
 from ..inference.shard import Rows
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal, Softmax

@@ -198,4 +198,4 @@ class SparsePEPRegressor(RealTargets):
         mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
         cov += self.likelihood_.at(X).noise_variance * np.eye(len(X))
         cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))
-        return self._encoding.back(mean.T), cov
+        return self._encoding.inverse(mean.T), cov
