@@ -26,6 +26,7 @@ from sparse_pep.data.columns import (
     is_table,
     unseen_values_text,
 )
+from ..data.encoder import EncodedSource, Encoder, source_of, targets_of
 from ..data.passes import count_extrapolating_rows, noise_piece, predict_piece
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
 from . import diagnostics, persistence
@@ -36,7 +37,6 @@ from sparse_pep.estimators.arguments import (
     require_power,
     seeded,
 )
-from .encoding import EncodedSource, Encoding, source_of, targets_of
 from sparse_pep.estimators.fitting import (
     Data,
     Outcome,
@@ -178,7 +178,7 @@ class PowerEPEstimator(Arguments):
     if TYPE_CHECKING:  # what a subclass defines
 
         def _checked_targets(self, y: ArrayLike) -> np.ndarray: ...
-        def _encoding_of(self, data: Data) -> Encoding: ...
+        def _encoding_of(self, data: Data) -> Encoder: ...
         def _starting_likelihood(self, data: Data) -> Likelihood: ...
 
     def fit(
@@ -283,8 +283,8 @@ class PowerEPEstimator(Arguments):
                         "`known_variance` is added to Gaussian noise, and this likelihood "
                         "has none: leave it out."
                     )
-                self.y_mean_ = encoding.mean
-                self.y_scale_ = encoding.scale
+                self.y_mean_ = encoding.y_mean
+                self.y_scale_ = encoding.y_scale
                 self.x_mean_ = encoding.x_mean
                 self.x_scale_ = encoding.x_scale
                 if encoding.x_mean is None:
@@ -297,7 +297,7 @@ class PowerEPEstimator(Arguments):
                     start, power, found = choose_power(start, data.sample, self, rng, limit)
                     data = replace(data, power=power)
             else:
-                data = data.encoded(self._encoding.of_later(data.rows))
+                data = data.encoded(self._encoding.for_later(data.rows))
                 n_before = self.n_samples_seen_
                 n_new = data.rows.n_data
                 start, data = self._start_again(data)
@@ -692,7 +692,7 @@ class PowerEPEstimator(Arguments):
         return data
 
     @property
-    def _encoding(self) -> Encoding:
+    def _encoding(self) -> Encoder:
         """The map from the user's data to the standardised inputs and encoded targets of the
         model.
         """
@@ -700,7 +700,14 @@ class PowerEPEstimator(Arguments):
         if np.any(self.x_mean_) or np.any(self.x_scale_ != 1.0):
             scaling = {"x_mean": self.x_mean_, "x_scale": self.x_scale_}
         classes = getattr(self, "classes_", None)
-        return Encoding(self.likelihood_, self.y_mean_, self.y_scale_, classes, **scaling)
+        return Encoder(
+            self.likelihood_,
+            self.y_mean_,
+            self.y_scale_,
+            classes,
+            **scaling,
+            columns=self.columns_,
+        )
 
     @property
     def _units(self) -> tuple[float | np.ndarray, float | np.ndarray]:
@@ -796,7 +803,7 @@ class PowerEPEstimator(Arguments):
         random = seeded(random_state)
         f = np.swapaxes(self._draws(X, n_samples, random), -1, -2)
         y = self.likelihood_.at(X).sample(f, np.random.default_rng(random.randint(2**31)))
-        y = self._encoding.back(y.T)  # (S, n) or (S, n, K)
+        y = self._encoding.inverse(y.T)  # (S, n) or (S, n, K)
         return y if y.ndim == 2 else np.moveaxis(y, -1, 1)
 
     def sample_functions(
@@ -955,9 +962,7 @@ class PowerEPEstimator(Arguments):
         """The source with its inputs encoded for the model, after a check of its columns."""
         check_is_fitted(self)
         self._require_columns(source)
-        return EncodedSource(
-            source, Encoding(x_mean=self._encoding.x_mean, x_scale=self._encoding.x_scale)
-        )
+        return EncodedSource(source, self._encoding.only_inputs())
 
     def _require_columns(self, source: Source) -> None:
         """Raise a ValueError unless a source has the same columns as in the fit, in the same
@@ -1078,7 +1083,7 @@ class PowerEPEstimator(Arguments):
             what = "the known noise variance of each y"
             known = require_each(known_variance, "known_variance", len(y), what)
             var = var + known / np.max(self.y_scale_) ** 2
-        y = encoding(y if encoding.classes is not None else as_floats(y, "y"))
+        y = encoding.targets(y if encoding.classes is not None else as_floats(y, "y"))
         density = predictive_log_density(self._likelihood_at(X), y, mean, var)
         return density - self._log_scale()
 
@@ -1250,7 +1255,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         check_is_fitted(self)
         alone = self.likelihood_.mean_from_mean and not return_std
         mean, var = self._likelihood_at(X).predict(*self._latent(X, only_mean=alone))
-        mean = self._encoding.back(mean.T)
+        mean = self._encoding.inverse(mean.T)
         return (
             (mean, np.multiply.outer(np.sqrt(var), self.y_scale_ * np.ones(self._outputs)))
             if return_std
@@ -1272,7 +1277,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         mean, var = self._latent(X)
         likelihood = self._likelihood_at(X)
         return np.stack(
-            [self._encoding.back(likelihood.quantile(p, mean, var).T) for p in q], axis=-1
+            [self._encoding.inverse(likelihood.quantile(p, mean, var).T) for p in q], axis=-1
         )
 
     def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -1300,7 +1305,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         require_finite(y, "y")
         return y
 
-    def _encoding_of(self, data: Data) -> Encoding:
+    def _encoding_of(self, data: Data) -> Encoder:
         """The map from the user's data to those of the model."""
         few = data.few
         likelihood = self._starting_likelihood(data)
@@ -1336,8 +1341,10 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
                 UserWarning,
             )
         level = real and self.training and np.all(data.constant)  # the value itself, everywhere
-        scaling = data.scaling("y") if real and (self._scales or level) else (0.0, 1.0)
+        inputs, targets = data.moments
+        if not self._scales:
+            inputs = None
+        if not real or not (self._scales or level):
+            targets = None
         unscaled = (*getattr(self.kernel, "categorical_dims", ()), *likelihood.categorical_dims)
-        return Encoding(
-            likelihood, *scaling, None, *(data.scaling("X", unscaled) if self._scales else ())
-        )
+        return Encoder.fit(likelihood, inputs, targets, several, None, self.columns_, unscaled)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from ..data.encoder import EncodedSource, Encoder
 from ..data.passes import Moments, moments_piece
 from ..data.sources import Source, chosen_rows
 from sparse_pep.estimators.arguments import (
@@ -22,7 +23,6 @@ from sparse_pep.estimators.arguments import (
     Arguments,
     require_power,
 )
-from .encoding import EncodedSource, Encoding
 from ..inference.blocks import Partition, clustered_blocks
 from ..inference.fixed_point import Fit
 from ..inference.shard import Rows
@@ -102,21 +102,6 @@ class Data:
             rows = rows._replace(y=None)
         return rows.total(moments_piece)
 
-    def scaling(
-        self, name: str, unscaled: Sequence[int] = ()
-    ) -> tuple[float | np.ndarray, float | np.ndarray]:
-        """Mean and standard deviation of the columns of "X" or "y"; two numbers for a single
-        target. The columns `unscaled` keep their values.
-        """
-        found = self.moments["Xy".index(name)]
-        if getattr(self.few, name).ndim == 1:
-            return float(found.mean[0]), float(found.spread[0])
-        mean = found.mean.copy()
-        spread = found.spread.copy()
-        mean[list(unscaled)] = 0.0
-        spread[list(unscaled)] = 1.0
-        return mean, spread
-
     @cached_property
     def constant(self) -> np.ndarray:
         """Which columns of the targets, which must be numbers, are constant: (K,), or (1,) for a
@@ -126,17 +111,17 @@ class Data:
         alike = np.all(y == y[:, :1], axis=1)
         return self.moments[1].least == self.moments[1].most if np.any(alike) else alike
 
-    def encoded(self, encoding: Encoding) -> "Data":
+    def encoded(self, encoding: Encoder) -> "Data":
         """The same data, encoded for the model."""
         of_source = isinstance(self.rows, Source)
         # first: an error names the user's row
-        rows = EncodedSource(self.rows, encoding) if of_source else encoding.piece(self.rows)
-        few = encoding.piece(self.few) if of_source or self.inverse is not None else rows
+        rows = EncodedSource(self.rows, encoding) if of_source else encoding.transform(self.rows)
+        few = encoding.transform(self.few) if of_source or self.inverse is not None else rows
         data = replace(
             self,
             rows=rows,
             few=few,
-            sample=few if self.sample is self.few else encoding.piece(self.sample),
+            sample=few if self.sample is self.few else encoding.transform(self.sample),
         )
         return data if of_source or self.finish is None else self.finish(encoding, data)
 
@@ -322,7 +307,7 @@ def functionals(
     known_variance: ArrayLike | None,
     rng: np.random.Generator,
     of_blocks: np.random.Generator,
-    encoding: Encoding,
+    encoding: Encoder,
     values: Data,
 ) -> Data:
     """The data of a fit to observations, encoded for the model, with the likelihoods of their
@@ -360,11 +345,13 @@ def functionals(
                 f"likelihood is {type(likelihood).__name__}: leave it out."
             )
         if one.likelihood is None:
-            y = encoding(
-                y if one.level or not np.any(encoding.mean) else np.asarray(y) + encoding.mean
+            y = encoding.targets(
+                y if one.level or not np.any(encoding.y_mean) else np.asarray(y) + encoding.y_mean
             )
         else:
-            y = likelihood.check(np.asarray(y, dtype=float) / (encoding.scale if gaussian else 1.0))
+            y = likelihood.check(
+                np.asarray(y, dtype=float) / (encoding.y_scale if gaussian else 1.0)
+            )
         if gaussian:
             likelihood = GaussianByRow(0.0) if noise else Gaussian(0.1 * np.var(y) or 1.0)
         alike = (k for k, part in enumerate(parts) if part == likelihood and not part.parameters())
@@ -379,7 +366,7 @@ def functionals(
         known = known + require_each(
             known_variance, "known_variance", len(X), "the known noise variance of each target"
         )
-    known = known / np.max(encoding.scale) ** 2 if np.any(known) else None
+    known = known / np.max(encoding.y_scale) ** 2 if np.any(known) else None
     return replace(
         rows_of_arrays(options, X, y, weight, known, rng, of_blocks), values=values, parts=parts
     )

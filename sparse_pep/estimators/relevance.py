@@ -113,7 +113,7 @@ def relevance(
         rule = f"a list of column numbers from 0 to {D - 1}, each number at most once"
         raise ValueError(f"`groups` must give each name {rule}; got {short_repr(dict(groups))}.")
     columns = [list(group) for group in groups.values()]
-    y = model._encoding(np.asarray(y))
+    y = model._encoding.targets(np.asarray(y))
 
     def score(_: object, numbers: np.ndarray, y: np.ndarray) -> float:
         """The mean log density where group g has the values of the rows in column g of
