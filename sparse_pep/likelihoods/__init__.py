@@ -1,19 +1,19 @@
 """Likelihoods: densities of a target given the function, with their tilted moments."""
 
-from .base import (
-    Gaussian,
-    Likelihood,
-    Logit,
-    NegativeBinomial,
-    NoisyProbit,
-    Poisson,
-    Probit,
-    StudentT,
-)
+from .base import Likelihood
+from .binary import Logit, NoisyProbit, Probit
 from .bounded import Beta, Ordinal
-from .heteroscedastic import GaussianByRow, GroupedGaussian, HeteroscedasticGaussian, SwitchedLikelihood
+from .counts import Binomial, NegativeBinomial, Poisson
+from .gaussian import Gaussian
+from .heteroscedastic import (
+    GaussianByRow,
+    GroupedGaussian,
+    HeteroscedasticGaussian,
+    SwitchedLikelihood,
+)
 from .multiclass import Softmax
-from .positive import Binomial, Gamma, Tobit, Weibull
+from .positive import Gamma, Tobit, Weibull
+from .student_t import StudentT
 
 __all__ = [
     "Beta",

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from .base import LARGEST_LOG_RATE, Gaussian, Likelihood
+from .base import Likelihood
+from .counts import LARGEST_LOG_RATE
+from .gaussian import Gaussian
 from .quantiles import gaussian_average
 from ..numerics.parameters import numbered, to_vector, with_numbered
 from ..numerics.validation import as_floats, short_repr

@@ -33,7 +33,8 @@ from sparse_pep.likelihoods import (
     Tobit,
     Weibull,
 )
-from sparse_pep.likelihoods.base import Binary, Counts
+from sparse_pep.likelihoods.binary import Binary
+from sparse_pep.likelihoods.counts import Counts
 from sparse_pep.likelihoods.heteroscedastic import GaussianByRow
 from sparse_pep.likelihoods.positive import Positive
 

@@ -4,7 +4,7 @@ very many equal steps.
 
 import mpmath as mp
 
-from sparse_pep.likelihoods.base import Binary
+from sparse_pep.likelihoods.binary import Binary
 
 
 def beta(a, b, x):
