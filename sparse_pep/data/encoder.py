@@ -19,7 +19,7 @@ from .passes import Moments
 from .sources import Source, class_numbers, require_counted, require_targets
 from ..inference.shard import Rows
 from ..likelihoods import Likelihood
-from ..likelihoods.base import Binary
+from ..likelihoods.binary import Binary
 from ..numerics.files import digest
 from ..observations import scaled
 

@@ -20,7 +20,7 @@ from .arguments import likelihood_named
 from .base import ClassifierMixin, PowerEPEstimator
 from .fitting import Data
 from ..likelihoods import Likelihood, Logit, NoisyProbit, Probit, Softmax
-from ..likelihoods.base import Binary
+from ..likelihoods.binary import Binary
 from sparse_pep.numerics.validation import (
     require_finite,
     require_labels,
