@@ -7,7 +7,7 @@ __all__ = ['Poisson', 'NegativeBinomial', 'Binomial']
 
 # %% ../../nbs/08d_counts.ipynb #f516f4bd
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import betainc, digamma, expit, gammaincc, gammaln
@@ -54,8 +54,8 @@ class Counts(Likelihood):
 class Poisson(Counts):
     """Counts with mean and variance exp(f)."""
 
-    width: ClassVar[float] = 0.6
-    closed_powers: ClassVar[tuple[float, float]] = (0.0, 0.0)
+    width = 0.6
+    closed_powers = (0.0, 0.0)
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return np.log(20.0 / power)  # where p^α vanishes
@@ -88,8 +88,7 @@ class NegativeBinomial(Counts):
     `dispersion` r > 0 is the Poisson distribution.
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("dispersion",)
-    positive: ClassVar[tuple[str, ...]] = ("dispersion",)
+    trained = positive = ("dispersion",)
     dispersion: float = 1.0
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> float:

@@ -7,7 +7,7 @@ __all__ = ['Gaussian']
 
 # %% ../../nbs/08b_gaussian.ipynb #733d43f2
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,11 +21,10 @@ from ..sites import gaussian_tilted
 class Gaussian(Likelihood):
     """Gaussian noise, y = f + noise, of variance `noise_variance` > 0 in units of y²."""
 
-    trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
-    positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    trained = positive = ("noise_variance",)
     noise_field = "noise_variance"
     sites_known = real_targets = mean_from_mean = True
-    closed_powers: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    closed_powers = (0.0, 1.0)
     noise_variance: float = 1.0
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ __all__ = ['HeteroscedasticGaussian', 'GroupedGaussian']
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #281e8530
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,8 +44,7 @@ class HeteroscedasticGaussian(Likelihood):
     and `gain` γ > 0 those of 1/y, since f and g have the same prior.
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
-    positive: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
+    trained = positive = ("base_variance", "gain")
     base_variance: float = 1.0
     gain: float = 1.0
     noise_field = "base_variance"
@@ -136,8 +135,7 @@ class GaussianByRow(Gaussian):
     predictions.
     """
 
-    trained: ClassVar[tuple[str, ...]] = ()
-    positive: ClassVar[tuple[str, ...]] = ()
+    trained = positive = ()
     noise_variance: np.ndarray
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #a9aef7d3
@@ -148,7 +146,7 @@ class GroupedGaussian(Gaussian):
     groups, in units of y².
     """
 
-    positive: ClassVar[tuple[str, ...]] = ()
+    positive = ()
     noise_variance: tuple[float, ...] = (1.0, 1.0)
     column: int = 0
 

@@ -7,7 +7,7 @@ __all__ = ['Gamma', 'Weibull', 'Tobit']
 
 # %% ../../nbs/08f_positive.ipynb #cf02f088
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,9 +23,8 @@ from ..quadrature import Tilted
 class Positive(Likelihood):
     """Base class of likelihoods for numbers y > 0 on the scale of exp(f), with a trained shape."""
 
-    trained: ClassVar[tuple[str, ...]] = ("shape",)
-    positive: ClassVar[tuple[str, ...]] = ("shape",)
-    support: ClassVar[tuple[float, float]] = 0.0, np.inf
+    trained = positive = ("shape",)
+    support = 0.0, np.inf
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Mean square of log |y|, the variance that a function of mean 0 needs to reach the
@@ -43,7 +42,7 @@ class Gamma(Positive):
     exponential distribution.
     """
 
-    width: ClassVar[float] = 0.6
+    width = 0.6
     shape: float = 1.0
 
     def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -125,8 +124,7 @@ class CensoredGaussian(Likelihood):
     which side it was cut off.
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
-    positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    trained = positive = ("noise_variance",)
     noise_field = "noise_variance"
     noise_variance: float = 1.0
     low: float | None = 0.0

@@ -7,7 +7,7 @@ __all__ = ['StudentT']
 
 # %% ../../nbs/08e_student_t.ipynb #225b90ac
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, stdtr
@@ -35,8 +35,8 @@ class StudentT(Likelihood):
     trained.
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("scale",)
-    positive: ClassVar[tuple[str, ...]] = ("df", "scale")
+    trained = ("scale",)
+    positive = ("df", "scale")
     df: float = 4.0
     scale: float = 1.0
     log_concave = False
