@@ -271,7 +271,7 @@ def test_an_optimum_is_stayed_at(name):
 @pytest.mark.parametrize("name", ["gaussian, outputs", "probit"])
 def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tmp_path):
     monkeypatch.setattr(strategies, "SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
+    monkeypatch.setattr("sparse_pep.training.checkpoint.RARELY", 0.0)
     case = Case(name)
     options = {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"}
     counted = []

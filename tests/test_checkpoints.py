@@ -20,10 +20,11 @@ from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
-from sparse_pep.numerics.files import CachedEvaluation, Checkpoint, read_archive
+from sparse_pep.numerics.files import read_archive
 from sparse_pep.priors import LogNormal
 from sparse_pep.streaming import summarise_posterior
 from sparse_pep.training import LBFGS, train
+from sparse_pep.training.checkpoint import CachedEvaluation, Checkpoint
 
 rng = np.random.default_rng(6)
 X = rng.uniform(0, 5, size=(80, 2))
@@ -69,7 +70,7 @@ LIKELIHOODS = {"gaussian": Gaussian(0.1), "probit": Probit(), "poisson": Poisson
 def saved_at_once(monkeypatch):
     """Every evaluation is saved."""
     monkeypatch.setattr("sparse_pep.training.strategies.SECONDS_BETWEEN_SAVES", 0.0)
-    monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 0.0)
+    monkeypatch.setattr("sparse_pep.training.checkpoint.RARELY", 0.0)
 
 
 @cache
@@ -94,7 +95,7 @@ def test_killed_after_any_evaluation_it_ends_the_same(
     with pytest.raises(Killed):
         train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
     owner = read_archive(path, "sparse_pep checkpoint", 1)["owner"]
-    held = len(Checkpoint(path, owner).answers)
+    held = len(Checkpoint(path, owner).evaluations)
     assert 1 <= held <= after == len(before)
     monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", counted(None, later))
     resumed = train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
@@ -107,7 +108,9 @@ def test_killed_after_any_evaluation_it_ends_the_same(
     assert np.array_equal(resumed.history, whole.history)
     assert np.array_equal(resumed.fit.start, whole.fit.start)
     assert (whole.fit.start is None) == (name == "gaussian")
-    assert len(later) == len(Checkpoint(path, owner).answers) - held  # nothing is computed twice
+    assert (
+        len(later) == len(Checkpoint(path, owner).evaluations) - held
+    )  # nothing is computed twice
 
 
 def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_path, monkeypatch):
@@ -212,7 +215,7 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
 
 def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("sparse_pep.numerics.files.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sparse_pep.training.checkpoint.time.monotonic", lambda: now[0])
     record = Checkpoint(tmp_path / "c.npz", "me", every=5.0)
     saved = []
     monkeypatch.setattr(
@@ -222,7 +225,7 @@ def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path,
         now[0] = float(second)
         record.add(CachedEvaluation("q", 0.0, np.zeros(1)))
     assert saved == [5.0, 10.0]
-    monkeypatch.setattr("sparse_pep.numerics.files.RARELY", 10.0)
+    monkeypatch.setattr("sparse_pep.training.checkpoint.RARELY", 10.0)
     record.pause = 2.0
     for second in range(13, 40):
         now[0] = float(second)
@@ -239,26 +242,26 @@ def test_the_second_of_two_writers_says_so_and_leaves_the_file(tmp_path, recwarn
     assert [str(one.message).split(": ")[1] for one in recwarn] == [
         "another process writes it too. Training goes on without it, and the next save tries again."
     ]
-    assert Checkpoint(tmp_path / "c.npz", "me").answers[0].log_evidence == 1.0
+    assert Checkpoint(tmp_path / "c.npz", "me").evaluations[0].log_evidence == 1.0
     first.add(CachedEvaluation("q", 3.0, np.zeros(1)))
     (tmp_path / "c.npz").unlink()  # and whoever is left goes on
     second.add(CachedEvaluation("q", 4.0, np.zeros(1)))
     assert len(recwarn) == 1
-    assert len(Checkpoint(tmp_path / "c.npz", "me").answers) == 3
+    assert len(Checkpoint(tmp_path / "c.npz", "me").evaluations) == 3
 
 
 KILLED = """
 import os, signal
 import sparse_pep.training.strategies as training
 from sparse_pep.cli import main
-from sparse_pep.numerics import files
-training.SECONDS_BETWEEN_SAVES = files.RARELY = 0.0
-saves, write = [], files.write_archive
+from sparse_pep.training import checkpoint
+training.SECONDS_BETWEEN_SAVES = checkpoint.RARELY = 0.0
+saves, write = [], checkpoint.write_archive
 def counted(*arguments):
     saves.append(write(*arguments))
     if len(saves) == int(os.environ.get("SAVES", 0)):
         os.kill(os.getpid(), signal.SIGKILL)
-files.write_archive = counted
+checkpoint.write_archive = counted
 main()
 """
 

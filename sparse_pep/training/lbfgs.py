@@ -21,12 +21,13 @@ from ..inference.shard import Rows
 from ..kernels import Kernel, SquaredExponential
 from ..likelihoods import Gaussian, Likelihood
 from ..model import Model, evidence_and_gradient
-from ..numerics.files import CachedEvaluation, Checkpoint, digest
+from ..numerics.files import digest
 from ..numerics.linalg import factorise, solve_lower
 from ..numerics.parameters import from_vector, to_vector
 from ..numerics.threads import one_blas_thread
 from ..priors import limits_of, log_prior
 from ..streaming import StreamingSummary
+from .checkpoint import CachedEvaluation, Checkpoint
 
 # %% ../../nbs/18_training.ipynb #2ab56600
 if TYPE_CHECKING:

@@ -31,13 +31,13 @@ from sparse_pep.inference.shard import (
     step_sites,
 )
 from ..model import Model, model_evidence, shards_of
-from ..numerics.files import Checkpoint
 from ..numerics.linalg import Factor, factorise
 from ..numerics.parameters import to_vector
 from ..quadrature import Accuracy
 from ..regression import cholesky_adjoint, whitened_moments
 from ..sites import Posterior, posterior_from_sums
 from ..streaming import StreamingSummary
+from .checkpoint import Checkpoint
 from .lbfgs import SAMPLE_ROWS, Adam, Objective, TimeLimit, Training
 
 # %% ../../nbs/19_stochastic.ipynb #79c6e676

@@ -17,10 +17,11 @@ import numpy as np
 from ..inference.shard import Rows
 from ..likelihoods import Gaussian, Likelihood
 from ..model import Model, model_evidence, model_predict, predictive_log_density
-from ..numerics.files import Checkpoint, digest
+from ..numerics.files import digest
 from ..numerics.threads import one_blas_thread
 from ..priors import check_priors
 from ..streaming import StreamingSummary
+from .checkpoint import Checkpoint
 from sparse_pep.training.lbfgs import (
     LBFGS,
     SAMPLE_ROWS,
