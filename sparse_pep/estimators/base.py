@@ -49,7 +49,11 @@ from sparse_pep.estimators.fitting import (
     rows_of_arrays,
 )
 from .relevance import Relevance, beyond_text, reach, relevance
-from .starting import starting_model, with_priors
+from sparse_pep.estimators.starting import (
+    require_trainable_units,
+    starting_model,
+    with_priors,
+)
 from .strategies import choose_power, grown, surer, trained, with_signs
 from ..features import InducingPoints
 from ..inference.shard import Rows
@@ -291,7 +295,11 @@ class PowerEPEstimator(Arguments):
                     self.x_mean_ = np.zeros(data.few.X.shape[1])
                     self.x_scale_ = np.ones(data.few.X.shape[1])
                 data = data.encoded(encoding)
-                start = starting_model(data, self, encoding.likelihood, rng)
+                values = (data.values or data).sample
+                places = data.sample if data.values is None else Rows(data.places)
+                if self.training is not None:
+                    require_trainable_units(values, encoding.likelihood, self._scales)
+                start = starting_model(self, values, places, encoding.likelihood, rng)
                 start = start if data.parts is None else observing(start, data)
                 if data.power is None:
                     start, power, found = choose_power(start, data.sample, self, rng, limit)

@@ -6,26 +6,148 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27003
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
-from .arguments import KERNELS, Arguments
-from .fitting import Data
+from .arguments import KERNELS
 from ..features import Features, InducingPoints, StackedFeatures
+from ..inference.shard import Rows
 from ..kernels import Kernel
 from ..kernels.base import Combination
 from ..likelihoods import Likelihood
 from ..means import ZeroMean, starting_mean
 from ..model import Model
 from ..numerics.validation import warn_caller
-from ..priors import check_priors, weak_priors
+from ..priors import Prior, check_priors, weak_priors
 from ..training import initial_kernel, kmeans_points
 from ..training.lbfgs import LOG_LIMIT, check_fixed
 from ..training.strategies import search_initial_lengthscale
 
+# %% ../../nbs/internals/estimators/starting.ipynb #57a27006
+class ModelOptions(Protocol):
+    """What the arguments of an estimator say of its model; None is chosen from the data."""
+
+    kernel: Kernel | str | None
+    ard: bool | str
+    mean: ZeroMean | str | None
+    features: Features | Sequence[Features] | None
+    n_inducing: int | str
+    priors: Mapping[str, Prior] | str | None
+    fixed: Collection[str]
+    training: object  # None if no parameter is trained
+
+# %% ../../nbs/internals/estimators/starting.ipynb #57a27007
+# of LOG_LIMIT, that the log of a scale may have: lengthscales have the scale of X, and variances
+# that of y squared
+SHARE_OF_X = 0.9
+SHARE_OF_Y = 0.45
+
+
+def require_scale(values: np.ndarray, name: str, share: float, scaled: bool) -> None:
+    """Raise a ValueError if a column of `values` (N,) or (N, D) spreads so little or so much that
+    parameters in its units cannot be trained. The message advises to standardise the data unless
+    they are `scaled` already.
+    """
+    spread = np.atleast_1d(np.ptp(values, axis=0))
+    too_far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
+    if not np.any(too_far):
+        return
+    d = int(np.argmax(too_far))
+    column = f"column {d} of `{name}`" if values.ndim > 1 else f"`{name}`"
+    advice = " give `standardize=True`, or"
+    if scaled or spread[d] < 1e-150:
+        advice = ""
+    raise ValueError(
+        f"{column} spreads over {spread[d]:.1g}, which is too far from 1 for training:{advice} "
+        "choose other units."
+    )
+
+
+def require_trainable_units(rows: Rows, likelihood: Likelihood, scaled: bool) -> None:
+    """Raise a ValueError if inputs, or targets that are numbers, are in units in which parameters
+    cannot be trained.
+    """
+    require_scale(rows.X, "X", SHARE_OF_X, scaled)
+    if likelihood.real_targets:
+        require_scale(rows.y, "y", SHARE_OF_Y, scaled)
+
 # %% ../../nbs/internals/estimators/starting.ipynb #5ac0de02
-def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
+def exclude_categorical_dims(kernel: Kernel, rest: list[int]) -> Kernel:
+    """The kernel, in which parts that name no columns depend on the columns `rest`: all but
+    those of codes.
+    """
+    if isinstance(kernel, Combination):
+        parts = [exclude_categorical_dims(part, rest) for part in kernel.kernels]
+        return replace(kernel, kernels=tuple(parts))
+    names_columns = vars(kernel).get("active_dims", ()) is not None
+    if names_columns or kernel.categorical_dims:
+        return kernel
+    return replace(kernel, active_dims=rest)
+
+# %% ../../nbs/internals/estimators/starting.ipynb #717992e8
+ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
+
+
+def weights_of(rows: Rows) -> np.ndarray | None:
+    """The weights of the rows (N,), or None if they are equal."""
+    return rows.weight if np.ndim(rows.weight) else None
+
+
+def chosen_kernel(options: ModelOptions, rows: Rows, likelihood: Likelihood) -> Kernel:
+    """The kernel that is given, or the named one on the scale of the rows, or of unit scale if
+    there is neither a name nor training.
+    """
+    kernel = options.kernel
+    D = rows.n_dims
+    if isinstance(kernel, Kernel):
+        rest = [d for d in range(D) if d not in kernel.categorical_dims]
+        if 0 < len(rest) < D:
+            kernel = exclude_categorical_dims(kernel, rest)
+        return kernel
+    variance = 1.0
+    lengthscale = np.ones(D)
+    if kernel is not None or options.training is not None:
+        scale = initial_kernel(rows.X, rows.y, likelihood, weights_of(rows))
+        variance = scale.variance
+        lengthscale = scale.lengthscale
+    ard = options.ard
+    if ard == "auto":
+        ard = rows.n_data >= ROWS_PER_INPUT * D
+    if not ard:
+        lengthscale = np.sqrt(np.mean(lengthscale**2))
+    return KERNELS[kernel or "se"](variance, lengthscale)
+
+# %% ../../nbs/internals/estimators/starting.ipynb #57a27009
+FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
+
+
+def chosen_features(
+    options: ModelOptions, kernel: Kernel, places: Rows, rng: np.random.Generator
+) -> Features:
+    """The features that are given, or inducing points among the inputs of the rows `places`. Warns
+    if these have fewer distinct inputs than `n_inducing`.
+    """
+    features = options.features
+    if isinstance(features, Features):
+        return features
+    if features is not None:
+        return StackedFeatures(features)
+    grows = options.n_inducing == "auto"
+    number = FIRST_SIZES[-1] if grows else options.n_inducing
+    Z = kmeans_points(places.X, number, rng, weights_of(places), kernel.categorical_dims)
+    if len(Z) < number and not grows:
+        warn_caller(
+            f"`n_inducing` reduced from {number} to {len(Z)}: there are only {len(Z)} distinct "
+            "rows in X.",
+            UserWarning,
+        )
+    return InducingPoints(Z)
+
+# %% ../../nbs/internals/estimators/starting.ipynb #57a2700a
+def with_priors(model: Model, options: ModelOptions, X: np.ndarray) -> Model:
     """The model with the priors that the arguments ask for; "weak" keeps those of an earlier fit.
     Rows of the inputs X (N, D) tell the variance of the kernel.
     """
@@ -37,109 +159,41 @@ def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
         check_priors(priors, model.parameters())
     return replace(model, priors=priors)
 
-# %% ../../nbs/internals/estimators/starting.ipynb #717992e8
-ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
-FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
-MOST_INDUCING = 1000  # the largest number that it tries
-
-
-def exclude_categorical_dims(part: Kernel, rest: list[int]) -> Kernel:
-    """The kernel, in which parts that name no columns depend on the columns `rest`: all but
-    those of codes.
-    """
-    if isinstance(part, Combination):
-        return replace(
-            part, kernels=tuple(exclude_categorical_dims(each, rest) for each in part.kernels)
-        )
-    named = vars(part).get("active_dims", ()) is not None
-    return part if named or part.categorical_dims else replace(part, active_dims=rest)
-
 # %% ../../nbs/internals/estimators/starting.ipynb #11433e78
 def starting_model(
-    data: Data, options: Arguments, likelihood: Likelihood, rng: np.random.Generator
+    options: ModelOptions,
+    rows: Rows,
+    places: Rows,
+    likelihood: Likelihood,
+    rng: np.random.Generator,
 ) -> Model:
     """The model from which a fit starts.
 
     Its kernel, features, likelihood and mean are those that are given. With an optimiser, the
-    others are chosen from a sample of the rows. A kernel that is given by its name, a key of
-    `KERNELS`, starts on the scale of the data. Parameters of the likelihood that are `fixed` stay
-    as they are. ValueError if the rows are in units in which parameters cannot be trained.
+    others are chosen from the `rows`, and inducing points among the inputs of the rows `places`.
+    Parameters of the likelihood that are `fixed` stay as they are.
     """
-    few = data.sample if data.values is None else data.values.sample
-    X = few.X
-    y = few.y
-    closed = likelihood.sites_known
-    weight = few.weight if np.ndim(few.weight) else None
-    # lengthscales have the scale of X, and variances that of y squared
-    parts = (
-        (("X", X, 0.9), ("y", y if likelihood.real_targets else np.zeros(1), 0.45))
-        if options.training
-        else ()
-    )
-    for name, values, share in parts:
-        spread = np.atleast_1d(np.ptp(values, axis=0))
-        far = np.abs(np.log(np.where(spread > 0.0, spread, 1.0))) > share * LOG_LIMIT
-        if np.any(far):
-            column = f"column {np.argmax(far)} of `{name}`" if values.ndim > 1 else f"`{name}`"
-            help = (
-                "" if options._scales or spread[far][0] < 1e-150 else " give `standardize=True`, or"
-            )
-            raise ValueError(
-                f"{column} spreads over {spread[far][0]:.1g}, which is too far from 1 for "
-                f"training:{help} choose other units."
-            )
-    several = likelihood.n_latent if likelihood.n_latent > 1 else None
-    mean = (
-        ZeroMean()
-        if options.mean is None
-        else starting_mean(options.mean, X, y if closed else None, few.weight, several)
-    )
-    rest = y - mean(X) if closed and mean.parameters() else y
-    kernel = options.kernel
-    suggested = options.training is not None and not isinstance(options.kernel, Kernel)
-    if not isinstance(kernel, Kernel):
-        ard = len(X) >= ROWS_PER_INPUT * X.shape[1] if options.ard == "auto" else options.ard
-        if kernel is None and options.training is None:
-            variance = 1.0
-            each = np.ones(X.shape[1])
-        else:
-            scale = initial_kernel(X, rest, likelihood, weight)
-            variance = scale.variance
-            each = scale.lengthscale
-        kernel = KERNELS[kernel or "se"](variance, each if ard else np.sqrt(np.mean(each**2)))
-    elif kernel.categorical_dims and len(kernel.categorical_dims) < X.shape[1]:
-        kernel = exclude_categorical_dims(
-            kernel, [d for d in range(X.shape[1]) if d not in kernel.categorical_dims]
-        )
-    features = options.features
-    number = FIRST_SIZES[-1] if options.n_inducing == "auto" else options.n_inducing
-    if features is None:
-        Z = kmeans_points(
-            *(
-                (X, number, rng, weight)
-                if data.values is None
-                else (data.places, number, rng, None)
-            ),
-            kernel.categorical_dims,
-        )
-        if len(Z) < number and options.n_inducing != "auto":
-            few_rows = f"there are only {len(Z)} distinct rows in X"
-            warn_caller(f"`n_inducing` reduced from {number} to {len(Z)}: {few_rows}.", UserWarning)
-        features = InducingPoints(Z)
-    elif not isinstance(features, Features):
-        features = StackedFeatures(features)
+    X = rows.X
+    mean = ZeroMean()
+    residuals = rows
+    known = likelihood.sites_known
+    if options.mean is not None:
+        targets = rows.y if known else None
+        several = likelihood.n_latent if likelihood.n_latent > 1 else None
+        mean = starting_mean(options.mean, X, targets, rows.weight, several)
+        if known and mean.parameters():
+            residuals = rows._replace(y=rows.y - mean(X))
+    kernel = chosen_kernel(options, residuals, likelihood)
+    features = chosen_features(options, kernel, places, rng)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
-    start = Model(kernel, features, likelihood, mean)
+    model = Model(kernel, features, likelihood, mean)
     if options.fixed:
-        check_fixed(start, options.fixed)
-    start = with_priors(start, options, X) if options.priors else start
-    if suggested:
-        start = replace(
-            start, likelihood=likelihood.within_range(rest, *(() if weight is None else (weight,)))
-        )
-        start = search_initial_lengthscale(start, few) if closed else start
-    return (
-        start
-        if set(options.fixed).isdisjoint(likelihood.parameters())
-        else replace(start, likelihood=likelihood)
-    )
+        check_fixed(model, options.fixed)
+    if options.priors:
+        model = with_priors(model, options, X)
+    if options.training is None or isinstance(options.kernel, Kernel):
+        return model
+    if set(options.fixed).isdisjoint(likelihood.parameters()):
+        in_range = likelihood.within_range(residuals.y, weights_of(rows))
+        model = replace(model, likelihood=in_range)
+    return search_initial_lengthscale(model, rows) if known else model

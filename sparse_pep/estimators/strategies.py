@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from ..data.sources import Source
 from .arguments import Arguments
 from .fitting import Data, Outcome
-from .starting import FIRST_SIZES, MOST_INDUCING
+from .starting import FIRST_SIZES
 from ..features import InducingPoints
 from ..inference.shard import Rows
 from ..likelihoods import Gaussian
@@ -208,6 +208,7 @@ def surer(
     ), data
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #e4e6c629
+MOST_INDUCING = 1000  # the largest number that growth tries
 WORTH = 0.01  # nats per data point that more inducing points must gain
 
 
