@@ -6,74 +6,93 @@
 __all__ = ['Kernel', 'Sum', 'Product']
 
 # %% ../../nbs/01_kernels.ipynb #da1c27f0
-import math
-from collections.abc import Callable
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import mul
-from typing import Any, ClassVar
+from operator import add, mul
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..numerics.parameters import Parametric, numbered, with_numbered
+from sparse_pep.numerics.parameters import (
+    Parameters,
+    Parametric,
+    numbered,
+    set_fields,
+    with_numbered,
+)
 from ..numerics.validation import as_floats, inputs_2d, short_repr
 
 # %% ../../nbs/01_kernels.ipynb #5ea1c011
+def column_numbers(active_dims: Sequence[int]) -> tuple[int, ...]:
+    """The entries of `active_dims`. ValueError unless they are distinct column numbers from 0."""
+    dims = np.atleast_1d(np.asarray(active_dims, dtype=object))
+    whole = all(isinstance(d, (int, np.integer)) and type(d) is not bool for d in dims)
+    if not whole or len(set(dims)) != len(dims) or not len(dims) or min(dims) < 0:
+        raise ValueError(
+            f"`active_dims` must be distinct column numbers from 0; got {short_repr(active_dims)}."
+        )
+    return tuple(map(int, dims))
+
+
+def argument_repr(value: object) -> str:
+    """The text of an argument, with the numbers of an array to three significant digits."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    text = np.array2string(
+        value, separator=", ", threshold=sys.maxsize, formatter={"float": "{:.3g}".format}
+    )
+    return " ".join(text.split())
+
+# %% ../../nbs/01_kernels.ipynb #5ea1c014
 class ActiveColumns(Parametric):
     """What a kernel knows of its inputs: the columns on which it depends, and which of these
     hold codes.
     """
 
+    # trained fields that may be one number for each column
     vectors: ClassVar[tuple[str, ...]] = ()
     # whether rows of X may describe other functionals of f than its values
     of_functionals: ClassVar[bool] = False
-    # columns of X with codes, which are neither standardised nor moved in training
-    categorical_dims: ClassVar[tuple[int, ...]] = ()
     active_dims: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        kind = type(self).__name__
         for name in self.trained:
-            if name in self.signed:
-                continue
-            value = as_floats(getattr(self, name), f"{name}` of `{kind}")
-            vector = name in self.vectors
-            fits = value.ndim == 0 or (value.ndim == 1 and value.size and vector)
-            if not fits or not (np.isfinite(value) & (value > 0)).all():
-                shape = "a number or a vector (D,)" if vector else "one number"
-                raise ValueError(
-                    f"`{name}` of {kind} must be positive and finite, {shape}; got {value}."
-                )
-            object.__setattr__(self, name, value)
+            if name not in self.signed:
+                set_fields(self, **{name: self._positive(name)})
         if self.active_dims is not None:
-            dims = np.atleast_1d(np.asarray(self.active_dims, dtype=object))
-            whole = all(isinstance(d, (int, np.integer)) and type(d) is not bool for d in dims)
-            if not whole or len(set(dims)) != len(dims) or not len(dims) or min(dims) < 0:
-                raise ValueError(
-                    "`active_dims` must be distinct column numbers from 0; got "
-                    f"{short_repr(self.active_dims)}."
-                )
-            object.__setattr__(self, "active_dims", tuple(map(int, dims)))
+            set_fields(self, active_dims=column_numbers(self.active_dims))
+
+    def _positive(self, name: str) -> np.ndarray:
+        """The field `name` as an array. ValueError unless its numbers are positive."""
+        kind = type(self).__name__
+        value = as_floats(getattr(self, name), f"{name}` of `{kind}")
+        shape = "one number"
+        dimensions = 0
+        if name in self.vectors:
+            shape = "a number or a vector (D,)"
+            dimensions = 1
+        positive = bool(value.size) and np.all(np.isfinite(value) & (value > 0))
+        if value.ndim > dimensions or not positive:
+            raise ValueError(
+                f"`{name}` of {kind} must be positive and finite, {shape}; got {value}."
+            )
+        return value
 
     def __repr__(self) -> str:
         """The call that makes the kernel again, with trained numbers to three significant
         digits.
         """
-        style = {
-            "separator": ", ",
-            "threshold": math.inf,
-            "max_line_width": math.inf,
-            "formatter": {"float": "{:.3g}".format},
-        }
-        show = lambda value: (
-            np.array2string(value, **style).replace("\n", "")
-            if isinstance(value, np.ndarray)
-            else repr(value)
-        )
         arguments = {name: value for name, value in vars(self).items() if value is not None}
-        short_repr = ", ".join(f"{name}={show(value)}" for name, value in arguments.items())
-        return f"{type(self).__name__}({short_repr})"
+        text = ", ".join(f"{name}={argument_repr(value)}" for name, value in arguments.items())
+        return f"{type(self).__name__}({text})"
+
+    @property
+    def categorical_dims(self) -> tuple[int, ...]:
+        """The columns of X with codes, which are neither standardised nor moved in training."""
+        return ()
 
     def columns(self, X: np.ndarray, name: str | None = None) -> np.ndarray:
         """The columns of X that the kernel depends on. ValueError if a column is not there, or if
@@ -86,10 +105,12 @@ class ActiveColumns(Parametric):
                     f"X has {X.shape[1]} columns."
                 )
             X = X[:, list(self.active_dims)]
-        if name is not None and (value := getattr(self, name)).ndim and len(value) != X.shape[1]:
-            raise ValueError(
-                f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns."
-            )
+        if name is not None:
+            value = getattr(self, name)
+            if value.ndim and len(value) != X.shape[1]:
+                raise ValueError(
+                    f"`{name}` has {len(value)} entries, but X has {X.shape[1]} (active) columns."
+                )
         return X
 
     def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -101,6 +122,30 @@ class ActiveColumns(Parametric):
         whole = np.zeros_like(X)
         whole[:, list(self.active_dims)] = part
         return whole
+
+    def shared(self, name: str, by_column: np.ndarray) -> np.ndarray:
+        """The derivative for the field `name` from those for each active column (D,): their sum
+        if the field is one number.
+        """
+        return by_column if np.ndim(getattr(self, name)) else by_column.sum()
+
+# %% ../../nbs/01_kernels.ipynb #5ea1c015
+class PullBack(Protocol):
+    """The pull-back of a covariance matrix of M and n points."""
+
+    def __call__(self, K_bar: np.ndarray, /) -> tuple[Parameters, np.ndarray]:
+        """The derivatives of Σ K_bar ∘ K for K_bar (M, n): by parameter of the kernel, and with
+        respect to the first set of points (M, D).
+        """
+        ...
+
+
+class DiagPullBack(Protocol):
+    """The pull-back of the prior variances of N points."""
+
+    def __call__(self, kff_bar: np.ndarray, /) -> Parameters:
+        """The derivatives of Σ kff_bar ∘ kff for kff_bar (N,), by parameter of the kernel."""
+        ...
 
 # %% ../../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel(ActiveColumns):
@@ -126,13 +171,9 @@ class Kernel(ActiveColumns):
 
     trained: ClassVar[tuple[str, ...]] = ("variance",)
 
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back. The
-        pull-back takes K_bar (M, n) and returns the derivatives of Σ K_bar ∘ K: a dictionary with
-        the keys of `parameters()`, and an array (M, D) with respect to X1. X2 is held constant; if
-        it is None, both arguments of k move with X1.
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
+        """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back. X2 is
+        held constant; if it is None, both arguments of k move with X1.
         """
         raise NotImplementedError
 
@@ -142,17 +183,12 @@ class Kernel(ActiveColumns):
         """
         return np.stack([self.vjp(x)[0] for x in X])
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
-        """The diagonal (N,) of k(X, X), here the variance, and its pull-back from kff_bar (N,)
-        to the keys of `parameters()`.
-        """
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
+        """The diagonal (N,) of k(X, X), here the variance, and its pull-back."""
         kff = np.zeros(len(X)) + self.variance
-        parameters = self.parameters()
-        zeros = dict(
-            zip(parameters, map(np.subtract, parameters.values(), parameters.values()), strict=True)
-        )
+        zeros = {name: 0.0 * value for name, value in self.parameters().items()}
 
-        def pull(kff_bar: np.ndarray) -> dict[str, np.ndarray]:
+        def pull(kff_bar: np.ndarray) -> Parameters:
             return zeros | {"log_variance": kff_bar @ kff}
 
         return kff, pull
@@ -162,7 +198,10 @@ class Kernel(ActiveColumns):
         with itself (M, M).
         """
         X1 = inputs_2d(X1, "X1")
-        if X2 is not None and (X2 := inputs_2d(X2, "X2")).shape[1] != X1.shape[1]:
+        if X2 is None:
+            return self.vjp(X1)[0]
+        X2 = inputs_2d(X2, "X2")
+        if X2.shape[1] != X1.shape[1]:
             raise ValueError(
                 f"`X2` must have as many columns as `X1`, {X1.shape[1]}; got {X2.shape[1]}."
             )
@@ -173,19 +212,18 @@ class Kernel(ActiveColumns):
         return self.diag_vjp(inputs_2d(X))[0]
 
     def __add__(self, other: "Kernel") -> "Sum":
-        return Sum(_terms(Sum, self) + _terms(Sum, other))
+        return Sum(terms_of(Sum, self) + terms_of(Sum, other))
 
     def __mul__(self, other: "Kernel") -> "Product":
-        return Product(_terms(Product, self) + _terms(Product, other))
+        return Product(terms_of(Product, self) + terms_of(Product, other))
 
 # %% ../../nbs/01_kernels.ipynb #b2b46416
-def _others(factors: list[np.ndarray], i: int) -> np.ndarray | float:
+def product_without(i: int, factors: Sequence[np.ndarray]) -> np.ndarray | float:
     """The elementwise product of all factors (M, n) but the i-th."""
-    rest = factors[:i] + factors[i + 1 :]
-    return reduce(mul, rest) if rest else 1.0
+    return reduce(mul, [factor for j, factor in enumerate(factors) if j != i], 1.0)
 
 
-def _terms(kind: type, kernel: Kernel) -> tuple[Kernel, ...]:
+def terms_of(kind: type["Combination"], kernel: Kernel) -> tuple[Kernel, ...]:
     """The terms of `kernel` if it is a sum (or the factors, if `kind` is Product), otherwise
     the kernel alone. So a + b + c has three terms and not two.
     """
@@ -206,7 +244,7 @@ class Combination(Kernel):
     kernels: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
-        several = isinstance(self.kernels, (tuple, list)) and len(self.kernels)
+        several = isinstance(self.kernels, (tuple, list)) and len(self.kernels) > 0
         if not several or not all(isinstance(kernel, Kernel) for kernel in self.kernels):
             raise ValueError(
                 f"`kernels` of a {type(self).__name__} must be a tuple of kernels; got "
@@ -214,14 +252,14 @@ class Combination(Kernel):
             )
         super().__post_init__()
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> Parameters:
         """The parameters of all kernels, with numbered names."""
         return numbered([kernel.parameters() for kernel in self.kernels]) | super().parameters()
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Combination":
+    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "Combination":
         """A copy with these parameters, named as in `parameters()`."""
-        own = super().with_parameters(parameters)
-        return replace(own, kernels=with_numbered(self.kernels, parameters))
+        changed = super().with_parameters(parameters)
+        return replace(changed, kernels=with_numbered(self.kernels, parameters))
 
     @property
     def categorical_dims(self) -> tuple[int, ...]:
@@ -247,29 +285,30 @@ class Sum(Combination):
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.kernels))
 
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
         """The sum of the matrices (M, n), and its pull-back, which hands the whole adjoint to each
         term.
         """
         matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            gradients, X1_bars = zip(*(p(K_bar) for p in pulls), strict=True)
-            return numbered(gradients), sum(X1_bars)
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+            gradients, X1_bars = zip(*(pull_term(K_bar) for pull_term in pulls), strict=True)
+            return numbered(gradients), reduce(add, X1_bars)
 
-        return sum(matrices), pull
+        return reduce(add, matrices), pull
 
     def stack(self, X: np.ndarray) -> np.ndarray:
         """The sums of the matrices (G, b, b) of G sets of points."""
-        return sum(kernel.stack(X) for kernel in self.kernels)
+        return reduce(add, (kernel.stack(X) for kernel in self.kernels))
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
         """The sum of the diagonals (N,), and its pull-back."""
         diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
-        return sum(diagonals), lambda kff_bar: numbered([p(kff_bar) for p in pulls])
+
+        def pull(kff_bar: np.ndarray) -> Parameters:
+            return numbered([pull_term(kff_bar) for pull_term in pulls])
+
+        return reduce(add, diagonals), pull
 
 # %% ../../nbs/01_kernels.ipynb #e38a40b4
 class Product(Combination):
@@ -290,22 +329,17 @@ class Product(Combination):
             f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel) for kernel in self.kernels
         )
 
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
         """The product of the entries of the matrices (M, n), and its pull-back, which hands each
         factor the adjoint times all other factors. Equation 1.5 of the site.
         """
-        matrices, pulls = map(
-            list, zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
-        )
+        matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            gradients, X1_bars = zip(
-                *(p(K_bar * _others(matrices, i)) for i, p in enumerate(pulls)), strict=True
-            )
-            return numbered(gradients), sum(X1_bars)
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+            bars = [K_bar * product_without(i, matrices) for i in range(len(pulls))]
+            results = [pull_factor(bar) for pull_factor, bar in zip(pulls, bars, strict=True)]
+            gradients, X1_bars = zip(*results, strict=True)
+            return numbered(gradients), reduce(add, X1_bars)
 
         return reduce(mul, matrices), pull
 
@@ -313,11 +347,14 @@ class Product(Combination):
         """The products of the entries of the matrices (G, b, b) of G sets of points."""
         return reduce(mul, (kernel.stack(X) for kernel in self.kernels))
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
         """The product of the diagonals (N,), and its pull-back."""
-        diagonals, pulls = map(
-            list, zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
-        )
-        return reduce(mul, diagonals), lambda kff_bar: numbered(
-            [p(kff_bar * _others(diagonals, i)) for i, p in enumerate(pulls)]
-        )
+        diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
+
+        def pull(kff_bar: np.ndarray) -> Parameters:
+            bars = [kff_bar * product_without(i, diagonals) for i in range(len(pulls))]
+            return numbered(
+                [pull_factor(bar) for pull_factor, bar in zip(pulls, bars, strict=True)]
+            )
+
+        return reduce(mul, diagonals), pull

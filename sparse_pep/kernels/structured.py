@@ -7,17 +7,18 @@ __all__ = ['Periodic', 'Linear', 'Constant', 'White', 'Categorical', 'Coregion',
            'unstack_outputs']
 
 # %% ../../nbs/01c_structured_kernels.ipynb #8f25aa25
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from .base import Kernel
+from .base import DiagPullBack, Kernel, PullBack
 from .stationary import SquaredExponential
 from ..numerics.distances import Pairs
+from ..numerics.parameters import Parameters, set_fields
 from ..numerics.validation import as_floats, inputs_2d, is_number, short_repr
 
 # %% ../../nbs/01c_structured_kernels.ipynb #845ae82c
@@ -27,7 +28,12 @@ def circle(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     cosine = np.cos(angle)
     sine = np.sin(angle)
-    return np.concatenate([cosine, sine], axis=1), np.concatenate([-sine, cosine], axis=1)
+    return np.hstack([cosine, sine]), np.hstack([-sine, cosine])
+
+
+def both_coordinates(values: np.ndarray) -> np.ndarray:
+    """The sums (…, D) of the numbers (…, 2D) for the two coordinates of each circle."""
+    return np.add(*np.split(values, 2, axis=-1))
 
 # %% ../../nbs/01c_structured_kernels.ipynb #d81d00b4
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,37 +65,30 @@ class Periodic(Kernel):
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on
         the circles.
         """
         x1 = self.columns(X1, "lengthscale")
-        each = self.lengthscale
         x2 = x1 if X2 is None else self.columns(X2, "lengthscale")
         rate = float(2 * np.pi / self.period)
-        (E1, dE1) = circle(rate * x1)
-        (E2, dE2) = circle(rate * x2)
-        ell = np.tile(np.broadcast_to(each, x1.shape[1:]), 2)
+        E1, dE1 = circle(rate * x1)
+        E2, dE2 = circle(rate * x2)
+        ell = np.tile(np.broadcast_to(self.lengthscale, x1.shape[1:]), 2)
         K, pull_circle = SquaredExponential(self.variance, ell).vjp(E1, E2)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            inner, E1_bar = pull_circle(K_bar)
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+            gradient, E1_bar = pull_circle(K_bar)
             E2_bar = Pairs(E2 / ell, E1 / ell).moments((K_bar * K).T)[0] / ell
-            D = E1.shape[1] // 2
-            turn1, turn2 = (
-                (E_bar * dE)[:, :D] + (E_bar * dE)[:, D:]
-                for E_bar, dE in ((E1_bar, dE1), (E2_bar, dE2))
-            )
-            per_dim = np.add(*np.split(inner["log_lengthscale"], 2))
-            gradient = {
-                "log_variance": inner["log_variance"],
-                "log_lengthscale": per_dim if self.lengthscale.ndim else per_dim.sum(),
-                "log_period": -rate * (np.vdot(turn1, x1) + np.vdot(turn2, x2)),
-            }
-            return gradient, self.spread(rate * (turn1 + turn2 if X2 is None else turn1), X1)
+            angle1_bar = both_coordinates(E1_bar * dE1)
+            angle2_bar = both_coordinates(E2_bar * dE2)
+            by_column = both_coordinates(gradient["log_lengthscale"])
+            gradient["log_lengthscale"] = self.shared("lengthscale", by_column)
+            moved = np.vdot(angle1_bar, x1) + np.vdot(angle2_bar, x2)
+            gradient["log_period"] = -rate * moved
+            if X2 is None:
+                angle1_bar = angle1_bar + angle2_bar
+            return gradient, self.spread(rate * angle1_bar, X1)
 
         return K, pull
 
@@ -116,35 +115,27 @@ class Linear(Kernel):
     variance: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
         """The matrix K (M, n) = X1 diag(variance) X2ᵀ and its pull-back."""
         A = self.columns(X1, "variance")
-        variance = self.variance
         B = A if X2 is None else self.columns(X2, "variance")
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            """Derivatives of Σ K_bar ∘ K: by parameter, and with respect to X1 (M, D)."""
-            KB = K_bar @ B
-            slopes = self.variance * np.einsum("md,md->d", A, KB)
-            A_bar = KB + K_bar.T @ A if X2 is None else KB
-            return {"log_variance": slopes if self.variance.ndim else slopes.sum()}, self.spread(
-                A_bar * self.variance, X1
-            )
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+            A_bar = K_bar @ B
+            by_column = self.variance * np.einsum("md,md->d", A, A_bar)
+            if X2 is None:
+                A_bar += K_bar.T @ A
+            gradient = {"log_variance": self.shared("variance", by_column)}
+            return gradient, self.spread(A_bar * self.variance, X1)
 
-        return (A * variance) @ B.T, pull
+        return (A * self.variance) @ B.T, pull
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
         """The diagonal Σ_d variance_d x_d² (N,), and its pull-back."""
-        X = self.columns(X, "variance")
-        variance = self.variance
-        parts = variance * X**2
+        parts = self.variance * self.columns(X, "variance") ** 2
 
-        def pull(kff_bar: np.ndarray) -> dict[str, Any]:
-            """The derivative of Σ kff_bar · kff with respect to log variance, by name."""
-            slopes = kff_bar @ parts
-            return {"log_variance": slopes if self.variance.ndim else slopes.sum()}
+        def pull(kff_bar: np.ndarray) -> Parameters:
+            return {"log_variance": self.shared("variance", kff_bar @ parts)}
 
         return np.sum(parts, axis=1), pull
 
@@ -159,12 +150,14 @@ class Level(Kernel):
         """The matrix at variance 1, (M, n)."""
         raise NotImplementedError
 
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
         """The matrix K (M, n), the variance times the pattern, and its pull-back."""
         K = float(self.variance) * self.pattern(X1, X2)
-        return K, lambda K_bar: ({"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1))
+
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+            return {"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1)
+
+        return K, pull
 
 # %% ../../nbs/01c_structured_kernels.ipynb #4c7d1583
 class Constant(Level):
@@ -179,7 +172,8 @@ class Constant(Level):
 
     def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
         """A matrix of ones (M, n)."""
-        return np.ones((len(X1), len(X1 if X2 is None else X2)))
+        others = X1 if X2 is None else X2
+        return np.ones((len(X1), len(others)))
 
 # %% ../../nbs/01c_structured_kernels.ipynb #bc67ec08
 class White(Level):
@@ -200,7 +194,9 @@ class White(Level):
 
     def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
         """The identity matrix for one set of points, zeros (M, n) for two."""
-        return np.eye(len(X1)) if X2 is None else np.zeros((len(X1), len(X2)))
+        if X2 is None:
+            return np.eye(len(X1))
+        return np.zeros((len(X1), len(X2)))
 
 # %% ../../nbs/01c_structured_kernels.ipynb #5a4a7ad5
 class Coded(Kernel):
@@ -256,27 +252,27 @@ class Categorical(Coded):
                 f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}."
             )
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> Parameters:
         """The logarithm of the variance and the log odds of the correlation."""
-        own = {"log_variance": np.log(self.variance)}
-        return own | {"log_odds_correlation": logit(self.correlation)}
+        return {
+            "log_variance": np.log(self.variance),
+            "log_odds_correlation": logit(self.correlation),
+        }
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Categorical":
+    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "Categorical":
         """A copy with these parameters, named as in `parameters()`."""
-        correlation = expit(parameters["log_odds_correlation"])
-        return replace(self, variance=np.exp(parameters["log_variance"]), correlation=correlation)
+        variance = float(np.exp(parameters["log_variance"]))
+        correlation = float(expit(parameters["log_odds_correlation"]))
+        return replace(self, variance=variance, correlation=correlation)
 
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
-        x1 = self.code(X1)
-        x2 = self.code(X1 if X2 is None else X2)
-        same = x1 == x2.T
+        code = self.code(X1)
+        others = code if X2 is None else self.code(X2)
+        same = code == others.T
         K = np.where(same, self.variance, self.variance * self.correlation)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            """Derivatives of Σ K_bar ∘ K: by parameter, and zeros (M, D)."""
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
             apart = np.vdot(K_bar, np.where(same, 0.0, K))
             gradient = {
                 "log_variance": np.vdot(K_bar, K),
@@ -304,20 +300,19 @@ class CodeMatrix(Coded):
             )
         return H
 
-    def vjp(
-        self, X1: np.ndarray, X2: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
         """The matrix K (M, n) = H Ω H′ᵀ, Equation 1c.1 of the site, and its pull-back; the
         derivative with respect to X1 is zero.
         """
         H1 = self.indicators(X1)
-        H2 = self.indicators(X1 if X2 is None else X2)
-        return (H1 @ self.covariance) @ H2.T, lambda K_bar: (
-            self.pull_back(H1.T @ (K_bar @ H2)),
-            np.zeros_like(X1),
-        )
+        H2 = H1 if X2 is None else self.indicators(X2)
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+            return self.pull_back(H1.T @ (K_bar @ H2)), np.zeros_like(X1)
+
+        return (H1 @ self.covariance) @ H2.T, pull
+
+    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
         """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
         H = self.indicators(X)
         return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))
@@ -362,39 +357,33 @@ class Coregion(CodeMatrix):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        weights = as_floats(
-            starting_weights(self.n_outputs, self.rank) if self.weights is None else self.weights,
-            "weights",
-        )
+        weights = self.weights
+        if weights is None:
+            weights = starting_weights(self.n_outputs, self.rank)
+        weights = as_floats(weights, "weights")
         K = len(weights) if weights.ndim == 2 else 0
-        fits = self.n_outputs in (None, K) and self.variance.shape in ((), (K,))
+        variance = np.asarray(self.variance)
+        fits = self.n_outputs in (None, K) and variance.shape in ((), (K,))
         if not weights.size or not fits or not np.all(np.isfinite(weights)):
             raise ValueError(
                 "`weights` of Coregion must be finite numbers (K, R) for K = `n_outputs`, "
-                "and `variance` (K,) or one number; "
-                f"got shapes {weights.shape} and {self.variance.shape}, `n_outputs` "
-                f"{self.n_outputs}."
+                f"and `variance` (K,) or one number; got shapes {weights.shape} and "
+                f"{variance.shape}, `n_outputs` {self.n_outputs}."
             )
-        variance = np.array(np.broadcast_to(self.variance, (K,)))
-        for name, value in (
-            ("n_outputs", K),
-            ("rank", weights.shape[1]),
-            ("variance", variance),
-            ("weights", weights),
-        ):
-            object.__setattr__(self, name, value)
+        variance = np.array(np.broadcast_to(variance, (K,)))
+        set_fields(self, n_outputs=K, rank=weights.shape[1], variance=variance, weights=weights)
 
     @property
     def covariance(self) -> np.ndarray:
         """Ω (K, K), the covariance of the outputs."""
-        return self.weights @ self.weights.T + np.diag(self.variance)
+        weights = np.asarray(self.weights)
+        return weights @ weights.T + np.diag(self.variance)
 
-    def pull_back(self, covariance_bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull_back(self, covariance_bar: np.ndarray) -> Parameters:
         """The derivatives with respect to the parameters for those with respect to Ω (K, K)."""
-        both = covariance_bar + covariance_bar.T
         return {
             "log_variance": self.variance * np.diag(covariance_bar),
-            "weights": both @ self.weights,
+            "weights": (covariance_bar + covariance_bar.T) @ self.weights,
         }
 
 # %% ../../nbs/01c_structured_kernels.ipynb #077e7c8d
@@ -402,15 +391,20 @@ def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:
     """Weights (K, R) with orthogonal columns, the first of equal numbers, and with squares whose
     mean over the outputs is ½.
     """
-    for name, value, most in (("n_outputs", n_outputs, np.inf), ("rank", rank, n_outputs)):
-        if not is_number(value) or int(value) != value or not 1 <= value <= most:
-            raise ValueError(
-                f"`{name}` of Coregion must be a whole "
-                f"number{' up to `n_outputs`' if name == 'rank' else ''}, at least 1; got "
-                f"{short_repr(value)}."
-            )
-    waves = np.cos(np.pi * np.outer(np.arange(n_outputs) + 0.5, np.arange(rank)) / n_outputs)
-    return waves / np.sqrt(2.0 * np.sum(waves**2, axis=0) * rank / n_outputs)
+    K = require_count(n_outputs, "n_outputs")
+    R = require_count(rank, "rank", K, " up to `n_outputs`")
+    waves = np.cos(np.pi * np.outer(np.arange(K) + 0.5, np.arange(R)) / K)
+    return waves / np.sqrt(2.0 * np.sum(waves**2, axis=0) * R / K)
+
+
+def require_count(value: object, name: str, most: float = np.inf, range_text: str = "") -> int:
+    """`value` as a whole number from 1 to `most`. ValueError for anything else."""
+    if not is_number(value) or value % 1 or not 1 <= value <= most:
+        raise ValueError(
+            f"`{name}` of Coregion must be a whole number{range_text}, at least 1; got "
+            f"{short_repr(value)}."
+        )
+    return int(value)
 
 # %% ../../nbs/01c_structured_kernels.ipynb #b45a0b1e
 def output_rows(X: ArrayLike, n_outputs: int) -> np.ndarray:

@@ -6,14 +6,22 @@
 __all__ = ['Parametric']
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #7aa3ea17
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+# %% ../../nbs/internals/numerics/parameters.ipynb #9b6bd8b1
+# values or derivatives by the name of the parameter
+Parameters = dict[str, np.ndarray]
+Kind = TypeVar("Kind", bound="Parametric")
+
 # %% ../../nbs/internals/numerics/parameters.ipynb #9b6bd8b2
+@dataclass(frozen=True, eq=False, repr=False)
 class Parametric:
     """A frozen dataclass with trained fields.
 
@@ -37,7 +45,7 @@ class Parametric:
 
         def __getattr__(self, name: str) -> Any: ...
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> Parameters:
         """The trained parameters by name, unconstrained."""
         values = {}
         for name in self.trained:
@@ -48,52 +56,52 @@ class Parametric:
                 values[f"log_{name}"] = np.log(np.where(np.equal(value, 0.0), 1.0, value))
         return values
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Parametric":
+    def with_parameters(self: Kind, parameters: Mapping[str, ArrayLike]) -> Kind:
         """The same object at other values of `parameters()`."""
         fields = {}
         for name in self.trained:
             if name in self.signed:
                 fields[name] = parameters[name]
             else:
-                fields[name] = np.exp(parameters[f"log_{name}"]) * np.not_equal(
-                    getattr(self, name), 0.0
-                )
+                trained = np.not_equal(getattr(self, name), 0.0)
+                fields[name] = np.exp(parameters[f"log_{name}"]) * trained
         return replace(self, **fields) if fields else self
 
+# %% ../../nbs/internals/numerics/parameters.ipynb #5ad0b002
+def set_fields(record: object, **values: object) -> None:
+    """Set fields of a frozen dataclass, for the use of its `__post_init__`."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
 # %% ../../nbs/internals/numerics/parameters.ipynb #bc97445e
-def to_vector(parameters: dict[str, np.ndarray] | Sequence[np.ndarray]) -> np.ndarray:
+def to_vector(parameters: Parameters | Sequence[np.ndarray]) -> np.ndarray:
     """The entries of all arrays of a dictionary or sequence as one vector (P,)."""
     values = parameters.values() if isinstance(parameters, dict) else parameters
     return np.concatenate([(), *values], axis=None, dtype=float)
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #d630889c
-def from_vector(vector: np.ndarray, like: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def from_vector(vector: np.ndarray, like: Parameters) -> Parameters:
     """The inverse of `to_vector`: a dictionary with the names and shapes of `like` from `vector`
     (P,).
     """
     vector = np.asarray(vector, dtype=float)
-    parts = {}
-    end = 0
-    size = len(vector)
-    for name, value in like.items():
-        value = np.asarray(value)
-        start = end
-        end = end + value.size
-        if end <= size:
-            parts[name] = vector[start:end].reshape(value.shape)
-    if size != end:
-        raise ValueError(f"expected {end} parameters ({', '.join(like)}); got {size}.")
-    return parts
+    ends = np.cumsum([np.size(value) for value in like.values()], dtype=int)
+    total = sum(map(np.size, like.values()))
+    if len(vector) != total:
+        raise ValueError(f"expected {total} parameters ({', '.join(like)}); got {len(vector)}.")
+    parts = np.split(vector, ends)
+    return {
+        name: part.reshape(np.shape(value))
+        for (name, value), part in zip(like.items(), parts, strict=False)
+    }
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #777efe35
-def numbered(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def numbered(parts: Sequence[Parameters]) -> Parameters:
     """Join dictionaries under the prefixes "0.", "1.", …"""
     return {f"{i}.{key}": value for i, part in enumerate(parts) for key, value in part.items()}
 
 
-def with_numbered(
-    parts: Sequence[Parametric], parameters: dict[str, ArrayLike]
-) -> tuple[Parametric, ...]:
+def with_numbered(parts: Sequence[Kind], parameters: Mapping[str, ArrayLike]) -> tuple[Kind, ...]:
     """The parts at other values of their `numbered` parameters."""
     return tuple(
         part.with_parameters({key: parameters[f"{i}.{key}"] for key in part.parameters()})
@@ -101,6 +109,6 @@ def with_numbered(
     )
 
 
-def added(gradients: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def added(gradients: Sequence[Parameters]) -> Parameters:
     """The sum of dictionaries with the same keys."""
-    return {key: sum(part[key] for part in gradients) for key in gradients[0]}
+    return {key: reduce(add, [part[key] for part in gradients]) for key in gradients[0]}

@@ -9,7 +9,7 @@ __all__ = []
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +33,7 @@ def _place(index: Sequence[int]) -> str:
     return f"row {row}" + "".join(f", column {c}" for c in column)
 
 # %% ../../nbs/internals/numerics/validation.ipynb #4a7e5791
-def is_number(value: Any) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     """Whether `value` is one real number that is not a truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
