@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.regression import problem
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.model import model_gradient
 
 
@@ -37,8 +37,8 @@ def compare(
     times = ([], [])
     for _ in range(repeats):
         for record, given in zip(times, (None, blocks), strict=True):
-            data = Rows(X, y, blocks=given)
-            work = partial(model_gradient, model, data, power, jitter=1e-8)
+            blocked = Problem(Rows(X, y, blocks=given), power, jitter=1e-8)
+            work = partial(model_gradient, model, blocked)
             work()  # not counted: caches warm up
             record.append(min(seconds(work, clock) for _ in range(3)))
     return tuple(float(np.median(record)) for record in times)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sparse_pep import training
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Likelihood, Logit, Poisson, Probit
 from sparse_pep.numerics.threads import one_blas_thread

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.training import LBFGS
 from sparse_pep.training.lbfgs import Objective, WarmEvidence, maximise
 from studies import mnist
@@ -39,7 +39,7 @@ def all_at_once(power: float, n_inducing: int, iterations: int) -> list[dict]:
     """L-BFGS on the log evidence of all digits."""
     X, y, X_test, y_test = mnist.data("mnist")
     start = mnist.start_of(X, n_inducing, np.random.default_rng(SEED))
-    evaluate = WarmEvidence(Rows(X, y.astype(float)), power, jitter=1e-6)
+    evaluate = WarmEvidence(Problem(Rows(X, y.astype(float)), power, jitter=1e-6))
     rows = []
     spent = [0.0, 0]
 

@@ -33,7 +33,7 @@ from benchmarks.fits import scaling, start_of
 from sparse_pep import training
 from sparse_pep.datasets import load_regression
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Matern32
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density
@@ -115,7 +115,7 @@ class Run:
         softplus=False,
         power=POWER,
     ):
-        self.objective = Objective(model, WarmEvidence(rows, power, JITTER), fixed)
+        self.objective = Objective(model, WarmEvidence(Problem(rows, power, jitter=JITTER)), fixed)
         self.rows = rows
         self.softplus = softplus
         self.units = units_of(self.objective.trained)
@@ -231,7 +231,7 @@ class Run:
 
 def scores(model: Model, rows: Rows, X: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """The objective per row, and what test rows score."""
-    fit = model_evidence(model, rows, POWER, JITTER)
+    fit = model_evidence(model, Problem(rows, POWER, jitter=JITTER))
     mean, var = model_predict(model, fit.posteriors, X)
     density = np.mean(predictive_log_density(model.likelihood, y, mean, var))
     return {
@@ -403,7 +403,7 @@ def points_of(name: str) -> list[dict]:
             ),
         )
         chosen = time.process_time() - begin
-        model_evidence(more, rows, POWER, JITTER)
+        model_evidence(more, Problem(rows, POWER, jitter=JITTER))
         line("greedy ones later", more, first + time.process_time() - begin)
         if n_inducing == 1000:
             begin = time.process_time()

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
@@ -52,14 +52,17 @@ def compare(n_data: int, n_inducing: int, power: float, repeats: int) -> tuple[f
     """Least seconds of the floor and of one evaluation."""
     model, X, y = problem(n_data, n_inducing)
     return alternate(
-        n_data, n_inducing, lambda: model_gradient(model, Rows(X, y), power, jitter=1e-8), repeats
+        n_data,
+        n_inducing,
+        lambda: model_gradient(model, Problem(Rows(X, y), power, jitter=1e-8)),
+        repeats,
     )
 
 
 def compare_prediction(n_points: int, n_inducing: int, repeats: int) -> tuple[float, float]:
     """Least seconds of the floor and of predicting mean and variance at `n_points` inputs."""
     model, X, y = problem(max(n_points, LEARNED), n_inducing)
-    fit = model_evidence(model, Rows(X[:LEARNED], y[:LEARNED]), 0.5, jitter=1e-8)
+    fit = model_evidence(model, Problem(Rows(X[:LEARNED], y[:LEARNED]), 0.5, jitter=1e-8))
     tests = X[:n_points]
     return alternate(
         n_points, n_inducing, lambda: model_predict(model, fit.posteriors, tests), repeats
@@ -106,7 +109,7 @@ def peak_megabytes(n_data: int, n_inducing: int, power: float, evaluations: int)
         "from benchmarks.regression import *\n"
         f"model, X, y = problem({n_data}, {n_inducing})\n"
         f"for _ in range({evaluations}):\n"
-        f"    model_gradient(model, Rows(X, y), {power}, jitter=1e-8)\n"
+        f"    model_gradient(model, Problem(Rows(X, y), {power}, jitter=1e-8))\n"
         "print(peak_memory())"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

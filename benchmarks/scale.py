@@ -24,6 +24,7 @@ from benchmarks.regression import DIMENSIONS, peak_memory
 from sparse_pep.data.sources import ArraySource, Source
 from sparse_pep.data.tables import convert_table
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference import Problem
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_gradient
@@ -89,7 +90,7 @@ def evaluate(
     )
     while len(spent) < repeats or sum(clock for clock, _ in spent) < LEAST_SECONDS:
         start = time.perf_counter(), time.process_time()
-        model_gradient(model, source, power, jitter=1e-8)
+        model_gradient(model, Problem(source, power, jitter=1e-8))
         spent.append((time.perf_counter() - start[0], time.process_time() - start[1]))
     return *(min(each) for each in zip(*spent, strict=True)), peak_memory()
 

@@ -13,11 +13,8 @@ from typing import Any
 import numpy as np
 
 from .features import Features, StackedFeatures
-from .inference.shard import Shard
 from .kernels import Kernel
-from .likelihoods import Gaussian
-from .numerics.linalg import Factor, factorise, solve_lower
-from .numerics.parameters import to_vector
+from .numerics.linalg import factorise, solve_lower
 from .sites import Posterior
 
 # %% ../nbs/16_streaming.ipynb #0e1b7c52
@@ -145,52 +142,3 @@ def split_own(own: dict[str, Any], features: Features) -> dict[str, Any]:
     if isinstance(features, StackedFeatures):  # its parts come first in the joint mixture
         return {name: own[name] for name in features.parameters()}
     return {name: own[f"0.{name}"] for name in features.parameters()}
-
-# %% ../nbs/16_streaming.ipynb #33ae4ac0
-def memory_shards(
-    memory: StreamingSummary,
-    features: Features,
-    kernel: Kernel,
-    Kuu: Factor,
-    power: float,
-    n_latent: int,
-    tight: bool = False,
-) -> list[Shard]:
-    """The memory's observations as shards with known sites, one for each latent function of the new
-    model, whose inducing variables have the factor `Kuu`. The observations have the power α.
-    """
-    Kug, kgg, pull = memory_covariances(memory, features, kernel)
-    shards = []
-    stop = 0
-    for c, observations in enumerate(memory.observations):
-        start = stop
-        stop = stop + len(observations)
-
-        def covariances(rows: slice, start: int = start) -> tuple[Any, ...]:
-            here = slice(start + rows.start, start + rows.stop)
-
-            def pull_back(Kuf_bar: np.ndarray, kff_bar: np.ndarray) -> np.ndarray:
-                Kug_bar = np.zeros(Kug.shape)
-                kgg_bar = np.zeros(len(kgg))
-                Kug_bar[:, here] = Kuf_bar
-                kgg_bar[here] = kff_bar
-                return np.concatenate([to_vector(one) for one in pull(Kug_bar, kgg_bar)])
-
-            return Kug[:, here].copy(), kgg[here], pull_back
-
-        ones = np.ones(len(observations))
-        if len(observations):
-            shard = Shard(
-                Kuu=Kuu,
-                covariances=covariances,
-                likelihood=Gaussian(),
-                y=observations,
-                power=power * ones,
-                weight=ones,
-                noise=ones,
-                tight=tight,
-                trained=0.0,
-                latent=(c, n_latent),
-            )
-            shards.append(shard)
-    return shards

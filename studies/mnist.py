@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from sparse_pep.datasets import data_directory
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit
 from sparse_pep.model import Model, model_predict, predictive_log_density

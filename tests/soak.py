@@ -42,7 +42,7 @@ from pathlib import Path
 
 import numpy as np
 from laws import adapter
-from laws.problems import Problem
+from laws.problems import LawCase
 from reference import mutations
 from scipy.special import expit
 from sklearn.base import clone
@@ -258,7 +258,7 @@ def evidence(rng, name=None):
     )
     features = random_features(rng, kernel, X, Z, scale)
     more = "tight" if name and rng.uniform() < 0.3 else ""
-    problem = Problem(likelihood, power, kernel, features, ConstantMean(mean), more, drawn)
+    problem = LawCase(likelihood, power, kernel, features, ConstantMean(mean), more, drawn)
     jitter = float(rng.choice([0.0, 1e-8])) if np.linalg.cond(features.Kuu(kernel)) < 1e8 else 1e-8
     fit = adapter.evidence(
         problem.model, adapter.in_memory(**drawn), 0.5, jitter=jitter, tight=problem.tight

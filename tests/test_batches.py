@@ -13,7 +13,8 @@ from reference.compare import error
 from sparse_pep.data.sources import Source
 from sparse_pep.datasets import banana_like
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows, projections, site_sums
+from sparse_pep.inference import Problem, Rows
+from sparse_pep.inference.shard import projections, site_sums
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit, StudentT
 from sparse_pep.means import LinearMean
@@ -60,22 +61,21 @@ class Case:
         self.memory = None
         if earlier:
             before = Rows(X[::2] + 0.3, problem.y[::2])
-            fit = model_evidence(self.model, before, 0.5, JITTER)
+            fit = model_evidence(self.model, Problem(before, jitter=JITTER))
             self.memory = replace(
                 summarise_posterior(fit.posteriors, fit.log_evidence, self.model.features),
                 kept=False,
             )
-        self.how = {"memory": self.memory, "tight": problem.tight}
+        self.tight = problem.tight
         self.batches = Batches(
-            self.model, self.data, self.power, JITTER, self.memory, problem.tight, rows
+            self.model, self.data, self.power, JITTER, self.memory, self.tight, rows
         )
 
     def exact(self):
         """The fit of all data, and its gradient."""
-        given = self.model, self.data, self.power, JITTER
-        return model_evidence(*given, tol=1e-10, **self.how), evidence_and_gradient(
-            *given, tol=1e-10, **self.how
-        )[1]
+        problem = Problem(self.data, self.power, self.tight, JITTER, self.memory)
+        fit = model_evidence(self.model, problem, tol=1e-10)
+        return fit, evidence_and_gradient(self.model, problem, tol=1e-10)[1]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
         )
         batches.held.put(k, batches.held.without(k), own)
     whole = site_sums(
-        batch_of(case.model, case.data, case.power, JITTER, tight=case.how["tight"]).shard,
+        batch_of(case.model, case.data, case.power, JITTER, tight=case.tight).shard,
         fit.start,
     )
     assert error(batches.held.total[0], whole.precision) < 1e-12

@@ -11,6 +11,7 @@ from reference.compare import error, properties
 from reference.problems import SearchedGaussian
 
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import (
     Partition,
     block_cholesky,
@@ -20,7 +21,6 @@ from sparse_pep.inference.blocks import (
     unexplained_blocks,
     with_inner_sites,
 )
-from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
 from sparse_pep.model import (
@@ -39,8 +39,8 @@ def runs(n_data, size):
 
 
 def rows_of(X, y, blocks, power):
-    """Data with blocks, and powers that may be one for each block."""
-    return Rows(X, y, blocks=blocks.labels), blocks.powers(power)
+    """Rows in blocks, with powers that may be one for each block."""
+    return Rows(X, y, power=blocks.powers(power), blocks=blocks.labels)
 
 
 def test_labels_and_powers():
@@ -71,7 +71,7 @@ LABELS6 = np.array([0, 0, 1, 1, 2, 2])
 
 def evidence_of(likelihood=None, **columns):
     model = Model(SquaredExponential(), InducingPoints(X6[:3]), likelihood or Gaussian(0.1))
-    return model_evidence(model, Rows(X6, X6[:, 0], **{"blocks": LABELS6} | columns))
+    return model_evidence(model, Problem(Rows(X6, X6[:, 0], **{"blocks": LABELS6} | columns)))
 
 
 @pytest.mark.parametrize(
@@ -213,10 +213,9 @@ class Data:
         }
 
     def problem(self, likelihood, power, blocks):
-        """Model, data, powers."""
-        return Model(Matern32(2.0, 0.8), self.features, likelihood), *rows_of(
-            self.X, self.targets[type(likelihood)], blocks, power
-        )
+        """Model and rows."""
+        rows = rows_of(self.X, self.targets[type(likelihood)], blocks, power)
+        return Model(Matern32(2.0, 0.8), self.features, likelihood), rows
 
 
 UNEVEN = Partition([0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 1])
@@ -228,11 +227,11 @@ def named(likelihood):
 
 @pytest.mark.parametrize("likelihood", [Probit(), StudentT(4.0, 0.2), Softmax(3)], ids=named)
 def test_start_from_which_some_block_has_no_distribution(likelihood):
-    problem = Data().problem(likelihood, 0.5, UNEVEN)
+    model, rows = Data().problem(likelihood, 0.5, UNEVEN)
     start = np.zeros((2, likelihood.n_latent, 12))
-    expected = model_evidence(*problem)
+    expected = model_evidence(model, Problem(rows))
     start[0, :, 3] = -1e9  # I + αDT of its block is not positive definite
-    fit = model_evidence(*problem, start=start)
+    fit = model_evidence(model, Problem(rows), start)
     assert fit.converged
     assert fit.n_sweeps > expected.n_sweeps
     assert error(fit.log_evidence, expected.log_evidence) < 1e-8
@@ -245,7 +244,7 @@ def test_large_variance_and_flipped_labels_settle():
     features = InducingPoints(np.linspace(0.5, 9.5, 8)[:, None])
     model = Model(SquaredExponential(300.0, 0.7), features, Probit())
     for power in (0.0, 0.5, 1.0):
-        fit = model_evidence(model, *rows_of(X, y, runs(150, 10), power))
+        fit = model_evidence(model, Problem(rows_of(X, y, runs(150, 10), power)))
         assert fit.converged, power
         assert np.all(fit.site_precision >= 0.0), power
 
@@ -255,7 +254,8 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
     """The choice of a power, done by hand; blocks without weight are not there."""
     data = Data(N=60, M=5)
     blocks = runs(60, 6)
-    model, piece, _ = data.problem(likelihood, 0.5, blocks)
+    model, piece = data.problem(likelihood, 0.5, blocks)
+    piece = piece._replace(power=None)
     weight = np.resize([1.0, 2.0, 0.0, 0.5], 10)[blocks.labels]
     powers = (0.0, 1.0, 0.4)
     data = piece._replace(weight=weight)
@@ -272,7 +272,7 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
     for power in powers:
         left = Rows(*rows, **own, blocks=blocks.labels[learners])
         trained.append(train(trained[-1] if trained else model, left, power, **options).model)
-        fit = model_evidence(trained[-1], left, power, 1e-8)
+        fit = model_evidence(trained[-1], Problem(left, power, jitter=1e-8))
         at = model_predict(trained[-1], fit.posteriors, piece.X[judges])
         density = predictive_log_density(trained[-1].likelihood, piece.y[judges], *at)
         scores.append(weight[judges] @ density / weight[judges].sum())

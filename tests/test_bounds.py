@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from reference import dense
 from reference.compare import error, gradient_error
-from reference.problems import KERNELS, Problem, SearchedGaussian, labels_of
+from reference.problems import KERNELS, RandomProblem, SearchedGaussian, labels_of
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import GaussianBlur, InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.means import ConstantMean
 from sparse_pep.model import (
@@ -31,6 +31,19 @@ GRADIENTS = {
     "log_lengthscales": "kernel.log_lengthscale",
     "Z": "features.Z",
 }
+
+
+def moments_of(model, fit, X_test):
+    """The moments of u and of f, under the names of the file."""
+    values = *q_moments(fit.posteriors[0]), *model_predict(model, fit.posteriors, X_test)
+    return dict(zip(("q_mean", "q_cov", "f_mean", "f_var"), values, strict=True))
+
+
+def as_in_the_file(gradient, expected):
+    """The derivatives that the file has, under its names and in its shapes."""
+    return {
+        name: gradient[GRADIENTS[name]].reshape(np.shape(value)) for name, value in expected.items()
+    }
 
 
 def test_exact_numbers(beyond):
@@ -53,25 +66,16 @@ def test_exact_numbers(beyond):
                 continue
             blocks = labels_of(problem["blocks"]) if case.get("use_blocks") else None
             data = Rows(X, y, weight, noise - noise.min(), blocks=blocks)
-            fit, gradient = model_gradient(model, data, case.get("alpha", 0.0), tight=True)
+            fit, gradient = model_gradient(model, Problem(data, case.get("alpha", 0.0), tight=True))
             assert abs(fit.log_evidence / case["logZ"] - 1) < 1e-8
-            found = dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]), strict=True))
-            found |= dict(
-                zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test), strict=True)
-            )
+            found = moments_of(model, fit, X_test)
             found["q_mean"] = found["q_mean"].T  # (K, M) of K outputs, as in the file
             for name, value in found.items():
                 assert error(value, case[name]) < 1e-8
             expected = {name: case["grad"][name] for name in GRADIENTS if name in case["grad"]}
-            expected["noise"] = noise.min() * np.sum(case["grad"]["noise_var"])
-            found = {
-                name: gradient[GRADIENTS[name]].reshape(np.shape(value))
-                for name, value in expected.items()
-                if name != "noise"
-            }
-            assert (
-                gradient_error(found | {"noise": gradient["log_noise_variance"]}, expected) < 1e-8
-            )
+            assert gradient_error(as_in_the_file(gradient, expected), expected) < 1e-8
+            of_noise = noise.min() * np.sum(case["grad"]["noise_var"])
+            assert error(gradient["log_noise_variance"], of_noise) < 1e-8
             seen += 1
     assert seen == 20
 
@@ -84,25 +88,18 @@ def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
         expected = problem["tight"]
         kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
         model = Model(kernel, InducingPoints(Z), likelihoods[problem["likelihood"]])
-        fit, gradient = model_gradient(model, Rows(X, y), 0.0, tight=True)
-        found = {
+        fit, gradient = model_gradient(model, Problem(Rows(X, y), 0.0, tight=True))
+        found = moments_of(model, fit, X_test) | {
             "v": fit.scale[0, 0],
             "logZ": fit.log_evidence,
             "tau": fit.site_precision[0],
             "nu": fit.site_shift[0],
         }
-        found |= dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]), strict=True))
-        found |= dict(
-            zip(("f_mean", "f_var"), model_predict(model, fit.posteriors, X_test), strict=True)
-        )
         for name, value in found.items():
             assert error(value, expected[name]) < 1e-6, name
-        found = {
-            name: gradient[GRADIENTS[name]].reshape(np.shape(value))
-            for name, value in expected["grad"].items()
-        }
+        found = as_in_the_file(gradient, expected["grad"])
         assert gradient_error(found, expected["grad"]) < 1e-6
-        assert fit.log_evidence > model_evidence(model, Rows(X, y), 0.0).log_evidence + 1.0
+        assert fit.log_evidence > model_evidence(model, Problem(Rows(X, y), 0.0)).log_evidence + 1.0
 
 
 def ladder(p, labels):
@@ -131,18 +128,20 @@ def test_the_order_of_the_bounds_on_random_problems():
     for seed in range(500):
         N = rng.integers(1, 13)
         M = rng.integers(1, 6)
-        p = Problem(seed, N, M, 2, sorted(KERNELS)[seed % 4], scale_y=10.0 ** rng.integers(-2, 3))
+        p = RandomProblem(
+            seed, N, M, 2, sorted(KERNELS)[seed % 4], scale_y=10.0 ** rng.integers(-2, 3)
+        )
         found = np.array(ladder(p, rng.integers(0, 4, size=N)))
         assert np.all(np.diff(found) >= -1e-9 * (N + np.max(np.abs(found)))), seed
 
 
 def test_one_scale_for_gaussian_noise_is_the_spherical_bound():
-    p = Problem(3, 12, 3, 2)
+    p = RandomProblem(3, 12, 3, 2)
     model = replace(p.model, likelihood=SearchedGaussian(float(p.model.likelihood.noise_variance)))
-    start = model_evidence(model, Rows(p.X, p.y), 0.0).start
+    start = model_evidence(model, Problem(Rows(p.X, p.y), 0.0)).start
     bounds = ladder(p, np.arange(12))
     # from sites that do not change
-    fit = model_evidence(model, Rows(p.X, p.y), 0.0, start=start, tight=True)
+    fit = model_evidence(model, Problem(Rows(p.X, p.y), 0.0, tight=True), start=start)
     assert error(fit.log_evidence, bounds[1], 12 + abs(bounds[1])) < 1e-9
     assert bounds[1] > bounds[0] + 0.1
 
@@ -176,7 +175,7 @@ def test_what_has_no_tight_form_is_refused(power, more, words):
     labels = np.where(X[:, 0] > 0.0, 1.0, -1.0)
     with pytest.raises(ValueError, match=words):
         model_evidence(
-            replace(MODEL, likelihood=Probit()), Rows(X, labels, **more), power, tight=True
+            replace(MODEL, likelihood=Probit()), Problem(Rows(X, labels, **more), power, tight=True)
         )
     with pytest.raises(ValueError, match="batches"):
         train(
@@ -217,8 +216,8 @@ def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
         X[twice], Y[twice, 0], known_variance=KNOWN[twice]
     )
     rows = Rows(X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._blocks)
-    given = {"power": model.power_, "jitter": 1e-8, "tight": True}
-    fit, gradient = model_gradient(model._model, rows, **given)
+    problem = Problem(rows, model.power_, tight=True, jitter=1e-8)
+    fit, gradient = model_gradient(model._model, problem)
     assert error(model.log_marginal_likelihood_value_, fit.log_evidence) < 1e-12
     trace = model.diagnostics_["log_evidence_trace"]
     assert trace[-1] > trace[0]
@@ -230,15 +229,8 @@ def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
     assert "tight form" in again.summary()
     model.set_params(tight=False)  # a fitted model stays as it is
     assert gradient_error(model.log_marginal_likelihood_gradient(), gradient) < 1e-9
-    assert (
-        error(
-            model.leave_one_out(),
-            model_leave_one_out(
-                model._model, fit, rows, **{k: given[k] for k in ("power", "tight")}
-            ),
-        )
-        < 1e-9
-    )
+    expected = model_leave_one_out(model._model, fit, problem)
+    assert error(model.leave_one_out(), expected) < 1e-9
 
 
 def test_later_data_and_bounds_have_the_tight_form():

@@ -16,7 +16,7 @@ import pytest
 
 from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Constant, Linear, Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit
 from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_vector
@@ -44,7 +44,7 @@ def start(likelihood):
 def earlier():
     """What is left of other data."""
     model = start(Gaussian(0.1))
-    fit, _ = model_gradient(model, Rows(X[::2] + 0.1, y[::2]), 0.5)
+    fit, _ = model_gradient(model, Problem(Rows(X[::2] + 0.1, y[::2])))
     return summarise_posterior(fit.posteriors, fit.log_evidence, model.features)
 
 

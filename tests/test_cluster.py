@@ -26,8 +26,9 @@ from sparse_pep import SparsePEPRegressor
 from sparse_pep.data import cluster as module
 from sparse_pep.data.cluster import ClusterLost, DaskSource
 from sparse_pep.data.columns import Columns
-from sparse_pep.data.sources import ArraySource, Rows
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.shard import MaxReduce
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
@@ -163,8 +164,8 @@ def test_regression_on_two_workers(processes):
         os.kill(pid, signal.SIGINT)  # as Ctrl-C in a terminal does
     time.sleep(0.5)
     assert processes.run(os.getpid) == pids
-    fit, gradient = model_gradient(REGRESSION, source, 0.5)
-    whole, whole_gradient = model_gradient(REGRESSION, Rows(X, y, weight, known), 0.5)
+    fit, gradient = model_gradient(REGRESSION, Problem(source))
+    whole, whole_gradient = model_gradient(REGRESSION, Problem(Rows(X, y, weight, known)))
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
     np.testing.assert_allclose(
         to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N
@@ -503,9 +504,11 @@ def test_an_error_keeps_its_kind_and_names_the_rows(processes):
 
 def test_worker_killed_in_the_middle_of_a_search(processes):
     source = DaskSource(rows(X, 300), labels, client=processes)
-    whole = model_evidence(CLASSIFICATION, ArraySource(X, labels, piece_rows=300), 0.5, tol=1e-3)
+    whole = model_evidence(
+        CLASSIFICATION, Problem(ArraySource(X, labels, piece_rows=300)), tol=1e-3
+    )
     calls = kill_during(source, "sweep", 6)
-    fit = model_evidence(CLASSIFICATION, source, 0.5, tol=1e-3)
+    fit = model_evidence(CLASSIFICATION, Problem(source), tol=1e-3)
     assert len(calls) > 7
     assert calls[5] == "answer_of"
     assert fit.converged

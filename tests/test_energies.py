@@ -1,6 +1,5 @@
 """Each named method of the table, computed at its coordinates, beside its own definition."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +9,11 @@ from reference import limits
 from scipy.stats import norm
 
 from sparse_pep.features import GaussianBlur, InducingPoints
-from sparse_pep.inference.blocks import BlockShard, Partition
-from sparse_pep.inference.fixed_point import infer
+from sparse_pep.inference import Problem, Rows
+from sparse_pep.inference.blocks import Partition
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
-from sparse_pep.regression import predict_f_cov
+from sparse_pep.model import Model, model_covariance, model_evidence
 
 NOISE = 0.07
 METHODS = list(
@@ -24,7 +23,7 @@ METHODS = list(
 )
 
 
-class Problem:
+class EnergyProblem:
     """Two inputs, 16 data in 4 blocks, 5 features; targets and labels."""
 
     def __init__(self, seed):
@@ -72,43 +71,18 @@ class Problem:
         """Mean and covariance of f at the test inputs, and log Z, at the coordinates of the
         method.
         """
-        features = self.features[method.features]
-        kernel = self.kernel
-        Kuu = features.Kuu(kernel)
-        Kuf = features.Kuf(kernel, self.X)
-        kff = kernel.diag(self.X)
-        likelihood, y = (
-            (Probit(), self.labels)
-            if method.task == "classification"
-            else (Gaussian(NOISE), self.y)
-        )
-
-        def by_rows(rows):
-            return Kuf[:, rows].copy(), kff[rows], None
-
-        def by_blocks(chunk):
-            return (
-                Kuf[:, chunk.rows].copy(),
-                [np.stack([kernel(self.X[block]) for block in group]) for group in chunk.members],
-                None,
-            )
-
-        if method.blocks == "single":
-            fit = infer(Kuu, by_rows, likelihood, y, method.power, tol=1e-11)
-        else:
-            labels = Partition(self.blocks[method.blocks])
-            fit = infer(
-                Kuu,
-                by_blocks,
-                likelihood,
-                y,
-                labels.powers(method.power),
-                kind=partial(BlockShard, labels),
-                tol=1e-11,
-            )
-        return *predict_f_cov(
-            fit.posteriors[0], features.Kuf(kernel, self.X_test), kernel(self.X_test)
-        ), fit.log_evidence
+        y = self.y
+        likelihood = Gaussian(NOISE)
+        if method.task == "classification":
+            y = self.labels
+            likelihood = Probit()
+        model = Model(self.kernel, self.features[method.features], likelihood)
+        blocks = Partition(self.blocks[method.blocks])
+        rows = Rows(self.X, y, power=blocks.powers(method.power))
+        if method.blocks != "single":
+            rows = rows._replace(blocks=blocks.labels)
+        fit = model_evidence(model, Problem(rows), tol=1e-11)
+        return *model_covariance(model, fit.posteriors, self.X_test), fit.log_evidence
 
     def nearest_blocks(self):
         """The block of each test input."""
@@ -209,7 +183,7 @@ def test_every_method_has_a_definition_and_coordinates():
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_a_method_is_what_its_row_says(method):
-    problem = Problem(0)
+    problem = EnergyProblem(0)
     u = (
         "transform"
         if method.name.startswith("inter-domain")

@@ -22,7 +22,7 @@ from sparse_pep.features import (
     Wavelet,
 )
 from sparse_pep.features.windows import normal_points
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import (
     Categorical,
     Constant,
@@ -270,7 +270,9 @@ def test_variational_fourier_features_equal_the_dense_bound_and_rise(p):
     before = -np.inf
     for n in range(1, 13):
         features = Fourier(-2.0, 8.0, n)
-        got = model_evidence(Model(kernel, features, Gaussian(0.09)), LINE, 0.0).log_evidence
+        got = model_evidence(
+            Model(kernel, features, Gaussian(0.09)), Problem(LINE, 0.0)
+        ).log_evidence
         arrays = features.Kuu(kernel), features.Kuf(kernel, X_line), kernel.diag(X_line)
         assert abs(got - dense.titsias_bound(*arrays, y_line, 0.09)) < 1e-9 * abs(got)
         assert before < got < exact
@@ -278,7 +280,7 @@ def test_variational_fourier_features_equal_the_dense_bound_and_rise(p):
     # an interval much longer than the data, and the bound is tight: the smoother the function, the
     # sooner
     many = model_evidence(
-        Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), LINE, 0.0
+        Model(kernel, Fourier(-8.0, 14.0, 200), Gaussian(0.09)), Problem(LINE, 0.0)
     ).log_evidence
     assert many < exact < many + {1: 3.0, 2: 4e-3, 3: 2e-5}[p]
 

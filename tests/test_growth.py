@@ -14,7 +14,7 @@ from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import strategies
 from sparse_pep.estimators.fitting import Data, Outcome
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model

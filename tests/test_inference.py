@@ -24,7 +24,7 @@ GRADIENTS = {
 }
 
 
-class Problem:
+class SearchProblem:
     """A model and its data."""
 
     def __init__(self, kernel, Z, X, y, likelihood):
@@ -51,7 +51,7 @@ def small(likelihood, seed=0, N=25, M=5, variance=2.0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-3, 3, size=(N, 1))
     y = likelihood.sample(1.5 * np.sin(1.7 * X[:, 0]), rng)
-    return Problem(
+    return SearchProblem(
         SquaredExponential(variance, 0.9), np.linspace(-2.5, 2.5, M)[:, None], X, y, likelihood
     )
 
@@ -61,7 +61,7 @@ def test_the_exact_numbers(vectors, name):
     assert [problem["id"] for problem in vectors["classification"]] == PROBLEMS
     data = next(problem for problem in vectors["classification"] if problem["id"] == name)
     X, y, Z, X_test = (np.array(data[key]) for key in ("X", "y", "Z", "Xtest"))
-    problem = Problem(
+    problem = SearchProblem(
         KERNELS[data["kernel"]["name"]](data["kernel"]["variance"], data["kernel"]["lengthscales"]),
         Z,
         X,
@@ -70,9 +70,8 @@ def test_the_exact_numbers(vectors, name):
     )
     assert data["cases"]
     for case in data["cases"]:
-        fit, gradient = adapter.gradient(
-            problem.model, in_memory(X, y), np.array(case["alpha"]), tol=1e-10
-        )
+        rows = in_memory(X, y, power=np.array(case["alpha"]))
+        fit, gradient = adapter.gradient(problem.model, rows, 0.5, tol=1e-10)
         assert fit.converged
         assert fit.jitter == 0.0
         mean, var = problem.predict(fit, X_test)
@@ -136,7 +135,9 @@ def test_changes_by_rounding_are_not_progress_that_can_be_lost(likelihood):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(8, 1))
         y = np.sign(rng.normal(size=8))
-        fit = Problem(SquaredExponential(), np.full((1, 1), 5.0), X, y, likelihood).search(0.0)
+        fit = SearchProblem(SquaredExponential(), np.full((1, 1), 5.0), X, y, likelihood).search(
+            0.0
+        )
         assert fit.converged
         assert fit.n_sweeps < 5
 
@@ -149,7 +150,7 @@ def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least,
     rng = np.random.default_rng(1)
     y = np.sin(2.0 * X[:, 0]) + np.exp(np.linspace(least, largest, 60)) * rng.normal(size=60)
     Z = np.linspace(-2.7, 2.7, 8)[:, None]
-    problem = Problem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())
+    problem = SearchProblem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())
     plain, fit = (problem.search(power, tol=1e-6, memory=memory) for memory in (0, 5))
     assert fit.converged
     assert fit.n_sweeps < 60

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, HeteroscedasticGaussian, Probit, Softmax
 from sparse_pep.means import ConstantMean
@@ -49,7 +49,7 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
     model, X, y, X_test = problem_of(entry, Gaussian(noise.min() / 2))
     data = Rows(X, y, known_variance=noise - noise.min() / 2, blocks=labels_of(entry["blocks"]))
     for case in entry["cases"]:
-        fit = model_evidence(model, data, case["alpha"])
+        fit = model_evidence(model, Problem(data, case["alpha"]))
         own = np.array(entry["assign"])
         rows = local_rows(fit, data, case["alpha"])
         mean, var = local_predict(model, fit.posteriors, X_test, rows, blocks=own)
@@ -62,7 +62,7 @@ def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
     model, X, y, X_test = problem_of(entry, Probit())
     data = Rows(X, y)
     for case in entry["cases"]:
-        fit = model_evidence(model, data, case["alpha"], tol=1e-11)
+        fit = model_evidence(model, Problem(data, case["alpha"]), tol=1e-11)
         rows = local_rows(fit, data, case["alpha"], n_neighbours=3)
         assert [set(found) for found in rows.nearest(X_test, 3)] == [
             set(one) for one in entry["neighbours"]
@@ -101,7 +101,7 @@ def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, 
     X_test = rng.normal(size=(400, D))
     model = Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1))
     data = Rows(X, np.sin(X[:, 0]), blocks=blocks)
-    fit = model_evidence(model, data, 0.5)
+    fit = model_evidence(model, Problem(data))
     rows = local_rows(fit, data, 0.5, n_neighbours=9)
     with threadpool_limits(threads, user_api="blas"):
         whole = local_predict(model, fit.posteriors, X_test, rows)
@@ -118,7 +118,7 @@ def test_a_weight_of_two_is_the_row_twice():
     twice = Rows(np.tile(data.X, (2, 1)), np.tile(data.y, 2))
     found = []
     for own, k in ((data._replace(weight=2.0), 4), (twice, 8)):
-        fit = model_evidence(model, own, 0.5)
+        fit = model_evidence(model, Problem(own))
         found.append(
             local_predict(
                 model, fit.posteriors, data.X + 0.2, local_rows(fit, own, 0.5, n_neighbours=k)
@@ -135,7 +135,7 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
     """
     model, data = small()
     data = data._replace(blocks=blocks)
-    fit = model_evidence(model, data, power)
+    fit = model_evidence(model, Problem(data, power))
     rows = local_rows(fit, data, power, n_neighbours=5)
     seen = set()
     for members, tests, counted in left_out_groups(rows):
@@ -152,7 +152,7 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
                 near = members[part][i][counted[part][i]]
                 few = data.at(left)
                 x = data.X[n : n + 1]
-                again = model_evidence(model, few, power)
+                again = model_evidence(model, Problem(few, power))
                 own = LocalRows(
                     data.X[near],
                     np.full((1, 5), 25.0),
@@ -378,7 +378,7 @@ def test_a_row_among_many_equal_ones_is_left_out():
 @pytest.mark.parametrize("targets", ["gaussian", "outputs", "noise", "classes"])
 def test_where_no_distribution_is_left_the_prediction_is_global(targets):
     model, data = small(targets)
-    fit = model_evidence(model, data, 0.5)
+    fit = model_evidence(model, Problem(data))
     rows = local_rows(fit, data, 0.5, n_neighbours=3)
     odd = np.isin(np.arange(24), [6, 9])  # no inducing points
     negative = np.where(odd, -1e6, rows.precision)
@@ -399,7 +399,7 @@ def test_where_no_distribution_is_left_the_prediction_is_global(targets):
 def test_a_block_whose_noise_is_lost_in_rounding_has_the_global_prediction():
     model, data = small()
     data = data._replace(X=np.repeat(data.X[::2], 2, axis=0), blocks=np.arange(24) // 4)
-    fit = model_evidence(model, data, 0.5)
+    fit = model_evidence(model, Problem(data))
     rows = local_rows(fit, data, 0.5)
     lost = data.blocks == 2
     unlike = replace(rows, precision=np.where(lost, 1e18, rows.precision))

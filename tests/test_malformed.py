@@ -30,9 +30,9 @@ from sparse_pep.datasets import random_splits
 from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Wavelet
+from sparse_pep.inference import Rows
 from sparse_pep.inference.blocks import Partition
 from sparse_pep.inference.fixed_point import infer
-from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Kernel, Linear, Matern32, Periodic, SquaredExponential, Sum, White
 from sparse_pep.likelihoods import (
     Gaussian,

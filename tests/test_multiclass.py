@@ -7,7 +7,7 @@ from reference.compare import error, gradient_error
 
 from sparse_pep.estimators.persistence import from_config, to_config
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Logit, Softmax, multiclass
 from sparse_pep.means import ConstantMean
@@ -195,9 +195,9 @@ def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkey
         SquaredExponential(20.0, [1.0, 1.5]), InducingPoints(X[:7].copy()), Softmax(3), mean
     )
     power = 0.5 if power == "private" else power
-    fit, gradient = model_gradient(model, data, power, tol=1e-11)
+    fit, gradient = model_gradient(model, Problem(data, power), tol=1e-11)
     monkeypatch.setattr(Softmax, "shift_invariant", False)
-    plain, expected = model_gradient(model, data, power, tol=1e-11)
+    plain, expected = model_gradient(model, Problem(data, power), tol=1e-11)
     assert fit.converged
     assert plain.converged
     assert fit.n_sweeps < 0.7 * plain.n_sweeps

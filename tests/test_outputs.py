@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import (
     Categorical,
     Coregion,
@@ -54,7 +54,8 @@ def test_evidence_is_that_of_the_dense_process_with_correlated_outputs():
     outputs = Coregion(weights=[[0.9, 0.2], [-0.5, 0.4]], variance=[0.3, 0.1], active_dims=[2])
     own = Matern32(1.0, [1.5, 2.5], active_dims=[0, 1])
     fit = model_evidence(
-        Model(own * outputs, InducingPoints(ROWS), Gaussian(0.1)), Rows(ROWS, ALL), 0.5, 0.0
+        Model(own * outputs, InducingPoints(ROWS), Gaussian(0.1)),
+        Problem(Rows(ROWS, ALL)),
     )
     seen = ~np.isnan(GAPS.T.ravel())
     dense = np.kron(outputs.covariance, Matern32(1.0, [1.5, 2.5])(X))[np.ix_(seen, seen)]

@@ -17,8 +17,9 @@ from reference.compare import error, properties
 
 import sparse_pep.model
 from sparse_pep.data.passes import Moments, moments_piece, source_predict
-from sparse_pep.data.sources import ArraySource, Rows, Source
+from sparse_pep.data.sources import ArraySource, Source
 from sparse_pep.features import InducingPoints
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.fixed_point import fixed_point
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
@@ -130,25 +131,24 @@ def test_a_posterior_that_only_jitter_makes_is_none():
 def test_a_search_starts_from_earlier_sites_or_else_anew():
     model, targets = CASES["probit"]
     source = ArraySource(X, targets, piece_rows=9)
-    cold = model_evidence(model, source, 0.5)
+    cold = model_evidence(model, Problem(source))
     near = model.with_parameters(model.parameters() | {"kernel.log_variance": np.array(1.4)})
-    expected = model_evidence(near, source, 0.5)
-    warm = model_evidence(near, source, 0.5, start=cold.start)
+    expected = model_evidence(near, Problem(source))
+    warm = model_evidence(near, Problem(source), start=cold.start)
     assert warm.n_sweeps < expected.n_sweeps
     assert error(warm.log_evidence, expected.log_evidence) < 1e-10
-    again = model_evidence(model, source, 0.5, start=cold.start)
+    again = model_evidence(model, Problem(source), start=cold.start)
     assert again.n_sweeps == 0
     from_array = model_evidence(
         model,
-        source,
-        0.5,
+        Problem(source),
         start=np.concatenate([np.asarray(own[0]) for own in cold.start], axis=-1),
     )
     assert from_array.n_sweeps == 0
     assert error(from_array.log_evidence, cold.log_evidence) < 1e-12
     astray = [(np.full((2, 1, len(own[0][0, 0])), 1e8),) for own in cold.start]
     lost = adapter.search(model, source, 0.5, astray, max_sweeps=500)
-    found = model_evidence(model, source, 0.5, start=astray)
+    found = model_evidence(model, Problem(source), start=astray)
     assert found.converged
     assert found.n_sweeps == lost.n_sweeps + (0 if lost.converged else cold.n_sweeps)
 
@@ -189,13 +189,15 @@ LEVELS, LABELS = (
     Model(SquaredExponential(), ENDLESS, likelihood) for likelihood in (Gaussian(0.1), Probit())
 )
 WORKS = {
-    "regression": lambda n, folder: model_gradient(LEVELS, Endless(n), 0.5),
-    "search": lambda n, folder: model_gradient(LABELS, Endless(n, True, folder), 1.0, tol=1e-30),
-    "bounds": lambda n, folder: model_bounds(LEVELS, Endless(n)),
+    "regression": lambda n, folder: model_gradient(LEVELS, Problem(Endless(n))),
+    "search": lambda n, folder: model_gradient(
+        LABELS, Problem(Endless(n, True, folder), 1.0), tol=1e-30
+    ),
+    "bounds": lambda n, folder: model_bounds(LEVELS, Problem(Endless(n))),
     "prediction": lambda n, folder: sum(
         mean.sum()
         for _, mean, _ in source_predict(
-            LEVELS, model_gradient(LEVELS, Endless(1))[0].posteriors, Endless(n)
+            LEVELS, model_gradient(LEVELS, Problem(Endless(1)))[0].posteriors, Endless(n)
         )
     ),
     "moments": lambda n, folder: Endless(n).total(moments_piece),
@@ -255,7 +257,7 @@ def test_training_is_that_of_all_rows(case):
         "blocks": {"blocks": blocks},
         "powers": {"power": powers},
     }.get(case, {})
-    first = model_evidence(gaussian, Rows(X[:10], y[:10]))
+    first = model_evidence(gaussian, Problem(Rows(X[:10], y[:10])))
     memory = (
         summarise_posterior(first.posteriors, first.log_evidence, points)
         if case == "earlier"
@@ -273,21 +275,21 @@ def test_training_is_that_of_all_rows(case):
 
 
 REFUSED = {
-    "weight": ({"data": Rows(X, signs, -1.0)}, "`weight` must lie in"),
-    "no number": ({"data": Rows(X, signs, np.full(N, np.nan))}, "`weight` must lie in"),
+    "weight": ({"rows": Rows(X, signs, -1.0)}, "`weight` must lie in"),
+    "no number": ({"rows": Rows(X, signs, np.full(N, np.nan))}, "`weight` must lie in"),
     "powers of others": (
-        {"power": np.full(3, 0.5), "data": Rows(X, signs)},
+        {"rows": Rows(X, signs, power=np.full(3, 0.5))},
         "`power` must be one number.*each of the 40 rows",
     ),
-    "no targets": ({"data": ArraySource(X, piece_rows=9)}, "no targets `y`"),
+    "no targets": ({"rows": ArraySource(X, piece_rows=9)}, "no targets `y`"),
     "powers": ({"power": powers}, "`power` must be one number"),
     "range": ({"power": 1.5}, r"`power` must lie in \[0, 1\]"),
     "blocks astray": (
-        {"data": ArraySource(X, signs, blocks=np.arange(N) % 4, piece_rows=9)},
+        {"rows": ArraySource(X, signs, blocks=np.arange(N) % 4, piece_rows=9)},
         "rows of a block must follow each other",
     ),
     "weights in a block": (
-        {"data": ArraySource(X, signs, weight=1.0 + np.arange(N) % 3, blocks=blocks, piece_rows=9)},
+        {"rows": ArraySource(X, signs, weight=1.0 + np.arange(N) % 3, blocks=blocks, piece_rows=9)},
         "`weight` must be the same for all data of a block",
     ),
 }
@@ -297,10 +299,10 @@ REFUSED = {
 @pytest.mark.parametrize("likelihood", [Gaussian(0.1), Probit()])
 def test_refused(case, likelihood):
     options, message = REFUSED[case]
-    given = {"data": ArraySource(X, signs, piece_rows=9), "power": 0.5, **options}
+    problem = Problem(**{"rows": ArraySource(X, signs, piece_rows=9), **options})
     with pytest.raises(ValueError, match=message):
-        model_gradient(Model(kernel, points, likelihood), **given)
+        model_gradient(Model(kernel, points, likelihood), problem)
     with pytest.raises(ValueError, match="`noise_variance` must lie in"):
-        model_gradient(gaussian, Rows(X, y, known_variance=-1.0))
+        model_gradient(gaussian, Problem(Rows(X, y, known_variance=-1.0)))
     with pytest.raises(ValueError, match="`fixed` must name parameters"):
         train(gaussian, ArraySource(X, y), fixed=["Z"])

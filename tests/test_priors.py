@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, evidence_and_gradient, to_vector
@@ -39,7 +39,7 @@ LIMITS = {
 def test_the_gradient_is_that_of_the_sum():
     model = replace(MODEL, priors=PRIORS)
     objective = Objective(
-        model, lambda model: evidence_and_gradient(model, DATA), fixed=("features.Z",)
+        model, lambda model: evidence_and_gradient(model, Problem(DATA)), fixed=("features.Z",)
     )
     at = objective.start + 0.1
     value, slope, fit = objective(at)

@@ -11,11 +11,11 @@ from laws.adapter import chunks_of
 from reference import dense
 from reference.compare import error, gradient_error, properties, slopes
 from reference.highprec import Regression
-from reference.problems import Problem, problems
+from reference.problems import RandomProblem, problems
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient, model_predict
@@ -23,15 +23,17 @@ from sparse_pep.regression import predict_f_cov
 from sparse_pep.sites import q_moments, unexplained_variance
 
 
-def rows_of(p):
-    """Data and power of a problem."""
-    return Rows(p.X, p.y), p.power
+def problem_of(p, jitter=0.0):
+    """Rows and power of a random problem."""
+    if np.ndim(p.power):
+        return Problem(Rows(p.X, p.y, power=p.power), jitter=jitter)
+    return Problem(Rows(p.X, p.y), p.power, jitter=jitter)
 
 
 @properties
 @given(problems)
 def test_evidence_posterior_and_prediction_against_dense(p):
-    fit = model_evidence(p.model, *rows_of(p))
+    fit = model_evidence(p.model, problem_of(p))
     arrays = p.arrays()
     noise = p.model.likelihood.noise_variance
     assert fit.jitter == 0.0
@@ -59,7 +61,7 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
     (Kuu, Kuf, kff) = p.arrays()
     noise = float(p.model.likelihood.noise_variance)
     with chunks_of(4):
-        low, got = model_bounds(p.model, Rows(p.X, p.y))
+        low, got = model_bounds(p.model, Problem(Rows(p.X, p.y)))
     Qff = dense.projected(Kuu, Kuf)
     eye = np.eye(len(p.y))
     inflated = noise + np.maximum(kff - np.diag(Qff), 0.0).sum()
@@ -82,9 +84,9 @@ def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
 
 @pytest.mark.parametrize("limit", [1, 2])
 def test_the_same_call_gives_the_same_bits(limit):
-    p = Problem(6, 400, 6, 2)
+    p = RandomProblem(6, 400, 6, 2)
     with threadpool_limits(limit, user_api="blas"), chunks_of(16):
-        (fit, gradient), (again, same) = (model_gradient(p.model, *rows_of(p)) for _ in range(2))
+        (fit, gradient), (again, same) = (model_gradient(p.model, problem_of(p)) for _ in range(2))
         predicted = [model_predict(p.model, one.posteriors, p.X_test) for one in (fit, again)]
     assert fit.log_evidence == again.log_evidence
     for one, other in zip(
@@ -99,7 +101,7 @@ def test_the_same_call_gives_the_same_bits(limit):
     ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"],
 )
 def test_degenerate_data_give_finite_answers_that_are_right(power, case):
-    p = Problem(11, 12, 4, 2, "matern52", power)
+    p = RandomProblem(11, 12, 4, 2, "matern52", power)
     X = p.X.copy()
     y = p.y.copy()
     Z = p.model.features.Z.copy()
@@ -114,7 +116,7 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     else:
         y[:] = 2.0
     model = Model(p.model.kernel, InducingPoints(Z), p.model.likelihood)
-    fit, gradient = model_gradient(model, Rows(X, y), power)
+    fit, gradient = model_gradient(model, Problem(Rows(X, y), power))
     distinct = InducingPoints(np.unique(Z, axis=0))
     Kuu = distinct.Kuu(p.model.kernel)
     Kuf = distinct.Kuf(p.model.kernel, X)
@@ -135,8 +137,8 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
 @pytest.mark.parametrize("jitter", [1e-6, 1e-3])
 @pytest.mark.parametrize("power", [0.0, 0.4, 1.0])
 def test_gradient_is_right_when_jitter_was_added(power, jitter):
-    p = Problem(3, 10, 4, 2, "se", power)
-    fit, gradient = model_gradient(p.model, *rows_of(p), jitter=jitter)
+    p = RandomProblem(3, 10, 4, 2, "se", power)
+    fit, gradient = model_gradient(p.model, problem_of(p, jitter))
     (Kuu, Kuf, kff) = p.arrays()
     noise = p.model.likelihood.noise_variance
     assert fit.jitter == jitter
@@ -149,7 +151,9 @@ def test_gradient_is_right_when_jitter_was_added(power, jitter):
     )
 
     def value(parameters):
-        return model_evidence(p.model.with_parameters(parameters), *rows_of(p), jitter).log_evidence
+        return model_evidence(
+            p.model.with_parameters(parameters), problem_of(p, jitter)
+        ).log_evidence
 
     assert gradient_error(*slopes(value, p.model.parameters(), gradient, 1e-3)) < 1e-9
 
@@ -168,7 +172,7 @@ def test_digits_where_Kuu_is_ill_conditioned(spacing, power):
     noise = 0.05
     exact = Regression(("se", 1.3, [1.0]), X, y, Z, noise, power)
     model = Model(SquaredExponential(1.3, [1.0]), InducingPoints(Z), Gaussian(noise))
-    fit = model_evidence(model, Rows(X, y), power)
+    fit = model_evidence(model, Problem(Rows(X, y), power))
     assert fit.jitter == 0.0
     limit = 1e-14 * np.sqrt(exact.condition())
     assert error(fit.log_evidence, exact.log_evidence) < limit
@@ -190,7 +194,7 @@ def test_memory_holds_no_array_of_data_by_inducing_points(power):
     )
     tracemalloc.start()
     try:
-        fit, _ = model_gradient(model, Rows(X, y), power, jitter=1e-8)
+        fit, _ = model_gradient(model, Problem(Rows(X, y), power, jitter=1e-8))
         model_predict(model, fit.posteriors[0], X)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -203,8 +207,8 @@ def test_unexplained_variance_is_never_negative_and_the_clipping_is_counted():
     dff, clipped = unexplained_variance(np.array([1.0 - 1e-15, 1.5, 1.0]), V)
     assert error(dff, [0.0, 0.5, 0.75]) < 1e-15
     assert clipped == 1
-    p = Problem(1, 30, 30, 1)
+    p = RandomProblem(1, 30, 30, 1)
     # a point on each datum: nothing but rounding is left
-    fit = model_evidence(p.model, Rows(p.model.features.Z, p.y), 0.5)
+    fit = model_evidence(p.model, Problem(Rows(p.model.features.Z, p.y)))
     assert np.min(fit.dff) == 0.0
     assert 0 < fit.sums.n_clipped <= np.sum(fit.dff == 0.0)

@@ -10,7 +10,7 @@ from reference.compare import error
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Fourier, GaussianBlur, InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, StudentT
 from sparse_pep.means import ConstantMean
@@ -27,7 +27,7 @@ POWERS = [0.0, 0.5, 1.0]
 
 
 def memory_of(model, X, y, power):
-    fit = model_evidence(model, Rows(X, y), power)
+    fit = model_evidence(model, Problem(Rows(X, y), power))
     return summarise_posterior(fit.posteriors, fit.log_evidence, model.features)
 
 
@@ -39,7 +39,9 @@ def test_other_features_are_those_of_the_definition(power):
     old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
     memory = memory_of(old, X[:40], y[:40], 0.5)
     new = Model(kernel, InducingPoints(Z[:-2] + 0.3), Gaussian(noise))
-    fit = model_evidence(new, Rows(X[40:], y[40:]), power, memory=replace(memory, kept=False))
+    fit = model_evidence(
+        new, Problem(Rows(X[40:], y[40:]), power, earlier=replace(memory, kept=False))
+    )
     W = memory.weights[0]
     a = Z
     Kuf = np.hstack([new.features.Kuf(kernel, X[40:]), kernel(new.features.Z, a) @ W.T])
@@ -57,10 +59,10 @@ def test_features_without_covariances_in_closed_form_say_so():
     model = Model(Matern32(1.0, 1.0), Fourier(-1.0, 7.0, 3), Gaussian(0.1))
     memory = memory_of(model, X[:40], y[:40], 0.5)
     data = Rows(X[40:], y[40:])
-    again = model_evidence(model, data, 0.5, memory=memory)
-    assert error(again.log_evidence, model_evidence(model, Rows(X, y), 0.5).log_evidence) < 1e-8
+    again = model_evidence(model, Problem(data, earlier=memory))
+    assert error(again.log_evidence, model_evidence(model, Problem(Rows(X, y))).log_evidence) < 1e-8
     with pytest.raises(NotImplementedError, match="Fourier"):
-        model_evidence(model, data, 0.5, memory=replace(memory, kept=False))
+        model_evidence(model, Problem(data, earlier=replace(memory, kept=False)))
 
 
 class TestEstimators:

@@ -16,7 +16,7 @@ from sparse_pep import model as models
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import base
 from sparse_pep.features import GaussianBlur, InducingPoints, Wavelet
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Linear, SquaredExponential
 from sparse_pep.likelihoods import (
     Gaussian,
@@ -60,6 +60,7 @@ def wave(N=60, seed=0, noise=0.1):
 
 
 DATA = Rows(*wave())
+PROBLEM = Problem(DATA, jitter=1e-8)
 
 
 def start(M=6, likelihood=None):
@@ -76,7 +77,7 @@ def counts_of_a_wave():
 
 
 def evidence_of(model):
-    return evidence_and_gradient(model, DATA, 0.5, 1e-8)
+    return evidence_and_gradient(model, PROBLEM)
 
 
 def test_greedy_points_follow_the_diagonal_and_stop_when_nothing_is_left_to_explain():
@@ -231,7 +232,7 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
         )
 
     monkeypatch.setattr(models, "fixed_point", astray)
-    assert np.isnan(model_evidence(start(), DATA, 0.5).log_evidence)
+    assert np.isnan(model_evidence(start(), Problem(DATA)).log_evidence)
     with pytest.raises(
         np.linalg.LinAlgError, match="start from a smaller kernel variance or more noise"
     ):
@@ -357,12 +358,12 @@ def test_a_step_that_fails_is_turned_back_from(failure):
     result = maximise(Objective(start(), evidence), LBFGS(max_iter=5), DATA.n_data)
     assert failed
     assert result.counts["n_rejected"] == len(failed)
-    assert result.log_evidence > model_evidence(start(), DATA, 0.5, 1e-8).log_evidence + 1
+    assert result.log_evidence > model_evidence(start(), PROBLEM).log_evidence + 1
     assert result.model.likelihood.noise_variance >= 0.3
     assert result.fit.converged
     # SciPy may return the value of the last trial with the point before it: value and model must
     # belong together
-    assert result.log_evidence == model_evidence(result.model, DATA, 0.5, 1e-8).log_evidence
+    assert result.log_evidence == model_evidence(result.model, PROBLEM).log_evidence
     assert result.log_evidence >= result.history[-1]
 
 
@@ -419,7 +420,9 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
     """exp(40) odds round a flip probability to one half, which is none."""
     X, y = wave(25)
     model = start(likelihood=NoisyProbit(0.05))
-    objective = Objective(model, lambda m: evidence_and_gradient(m, Rows(X, np.sign(y)), 1.0, 1e-8))
+    objective = Objective(
+        model, lambda m: evidence_and_gradient(m, Problem(Rows(X, np.sign(y)), 1.0, jitter=1e-8))
+    )
     objective(objective.start)
     vector = objective.start.copy()
     vector[2] = 40.0
@@ -432,16 +435,14 @@ def test_training_with_sites_that_are_searched_for(power):
     data, model = counts_of_a_wave()
     poor = replace(model, kernel=SquaredExponential(0.1, [0.3]))
     result = train(poor, data, power, training=LBFGS(max_iter=30))
-    assert result.log_evidence > model_evidence(poor, data, power, 1e-8).log_evidence + 10
-    fresh = model_evidence(result.model, data, power, 1e-8)
+    problem = Problem(data, power, jitter=1e-8)
+    assert result.log_evidence > model_evidence(poor, problem).log_evidence + 10
+    fresh = model_evidence(result.model, problem)
     assert error(result.log_evidence, fresh.log_evidence) < SITE_TOL**2
     assert np.all(np.diff(result.history) >= 0)
     assert 0 < result.counts["n_sweeps"] < 5 * result.counts["n_evaluations"]
     assert result.fit.shards is None
-    assert (
-        model_evidence(result.model, data, power, 1e-8, start=result.fit.start).n_sweeps
-        < fresh.n_sweeps
-    )
+    assert model_evidence(result.model, problem, result.fit.start).n_sweeps < fresh.n_sweeps
 
 
 def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
@@ -458,7 +459,7 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
         return replace(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
 
     monkeypatch.setattr(models, "fixed_point", watched)
-    evidence = WarmEvidence(data, power=0.5, jitter=1e-8)
+    evidence = WarmEvidence(Problem(data, jitter=1e-8))
     fits = []
     for variance in (1.0, 1.1, 1.2, 1.3):
         fits.append(evidence(replace(model, kernel=SquaredExponential(variance, [1.0])))[0])
@@ -476,7 +477,7 @@ def test_a_line_search_that_makes_the_function_absurdly_wide_is_turned_back(piec
     labels = np.arange(15) % 3.0
     data = ArraySource(X, labels, piece_rows=2) if pieces else Rows(X, labels)
     wide = Model(SquaredExponential(1e8, np.ones(30)), InducingPoints(X[:4]), Softmax(3))
-    evidence = WarmEvidence(data, power=0.5, jitter=1e-8)
+    evidence = WarmEvidence(Problem(data, jitter=1e-8))
     evidence(replace(wide, kernel=SquaredExponential(1.0, np.ones(30))))
     with pytest.raises(np.linalg.LinAlgError, match="out of range"):
         evidence(wide)

@@ -9,8 +9,8 @@ from reference.problems import SearchedGaussian, labels_of
 
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Wavelet
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import Partition
-from sparse_pep.inference.shard import Rows
 from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
@@ -43,7 +43,7 @@ GRADIENTS = {
 }
 
 
-class Problem:
+class VectorProblem:
     """One problem of the file, with its cases and the model that they are about."""
 
     def __init__(self, vectors, name):
@@ -74,7 +74,8 @@ class Problem:
     def results(self, power):
         """What the functions give, under the names of the file, and the gradient."""
         power = power if self.labels is None else Partition(self.labels).powers(power)
-        fit, gradient = model_gradient(self.model, Rows(self.X, self.y, blocks=self.labels), power)
+        rows = Rows(self.X, self.y, power=power, blocks=self.labels)
+        fit, gradient = model_gradient(self.model, Problem(rows))
         values = (
             fit.log_evidence,
             *q_moments(fit.posteriors[0]),
@@ -133,7 +134,7 @@ def test_no_case_is_left_out(vectors):
 
 @pytest.mark.parametrize("name", INTERDOMAIN)
 def test_inter_domain_covariances(vectors, name):
-    problem = Problem(vectors, name)
+    problem = VectorProblem(vectors, name)
     assert (
         error(problem.model.features.Kuu(problem.model.kernel), np.array(problem.raw["Kuu"]))
         < 1e-14
@@ -150,7 +151,7 @@ def test_inter_domain_covariances(vectors, name):
 @pytest.mark.parametrize("name", PROBLEMS + INTERDOMAIN)
 @pytest.mark.parametrize("way", ["results", "estimator_results"])
 def test_every_quantity(vectors, name, way):
-    problem = Problem(vectors, name)
+    problem = VectorProblem(vectors, name)
     assert problem.cases
     for case in problem.cases:
         check(*getattr(problem, way)(case["alpha"]), case)
@@ -159,13 +160,14 @@ def test_every_quantity(vectors, name, way):
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_and_private_powers(vectors, name):
     """From the closed form, and by the search that any likelihood takes."""
-    problem = Problem(vectors, name)
+    problem = VectorProblem(vectors, name)
     assert problem.cases
     for case in problem.cases:
         check(*problem.results(case["alpha"]), case, 1e-10, 1e-10)
         model = replace(problem.model, likelihood=SearchedGaussian(problem.raw["noise_var"]))
         power = Partition(problem.labels).powers(case["alpha"])
-        fit = model_evidence(model, Rows(problem.X, problem.y, blocks=problem.labels), power)
+        rows = Rows(problem.X, problem.y, power=power, blocks=problem.labels)
+        fit = model_evidence(model, Problem(rows))
         q_mean, q_cov = q_moments(fit.posteriors[0])
         assert fit.searched
         assert fit.converged
@@ -175,7 +177,7 @@ def test_blocks_and_private_powers(vectors, name):
 
 
 def test_passes_of_the_procedure(vectors):
-    problem = Problem(vectors, vectors["regression_iterations"]["problem"])
+    problem = VectorProblem(vectors, vectors["regression_iterations"]["problem"])
     factor = factorise(problem.model.features.Kuu(problem.model.kernel))
     V = solve_lower(factor, problem.model.features.Kuf(problem.model.kernel, problem.X))
     dff, _ = unexplained_variance(problem.model.kernel.diag(problem.X), V)

@@ -8,7 +8,7 @@ from reference.compare import error
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.estimators.fitting import distinct_rows
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_bounds
@@ -30,7 +30,7 @@ def test_bounds_hold_with_weights_and_known_variances():
     known = np.linspace(0.01, 0.3, 30)
     counts = np.maximum(copies, 1)
     model = Model(FIXED["kernel"], FIXED["features"], Gaussian(0.05))
-    low, high = model_bounds(model, Rows(X, y, counts, known))
+    low, high = model_bounds(model, Problem(Rows(X, y, counts, known)))
     again = np.repeat(np.arange(30), counts)
     exact = dense.exact_log_evidence(model.kernel(X[again]), y[again], 0.05 + known[again])
     assert low < exact < high < low + 10.0

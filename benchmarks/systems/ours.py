@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.measure import Objective, Start
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference.shard import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Matern32, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, model_evidence, model_predict
@@ -50,7 +50,7 @@ class Ours(Objective):
         return -fit.log_evidence, -gradient
 
     def function(self):
-        return WarmEvidence(self.data, self.power, JITTER)
+        return WarmEvidence(Problem(self.data, self.power, jitter=JITTER))
 
     def vector_of(self, argument: Model) -> np.ndarray:
         return argument.theta
@@ -64,7 +64,7 @@ class Ours(Objective):
         return result.n_iter
 
     def predictor(self):
-        fit = model_evidence(self.model, self.data, self.power, JITTER)
+        fit = model_evidence(self.model, Problem(self.data, self.power, jitter=JITTER))
         if self.local:
             rows = local_rows(fit, self.data, self.power)
             return lambda X: local_predict(self.model, fit.posteriors, X, rows)

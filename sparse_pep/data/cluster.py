@@ -26,7 +26,7 @@ from sparse_pep.data.sources import (
     joined,
     rows_as_floats,
 )
-from ..inference.shard import Rows
+from ..inference import Rows
 from ..numerics.files import digest
 from ..numerics.threads import one_blas_thread
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from .columns import Columns
 from .passes import Moments
 from .sources import Source, class_numbers, require_counted, require_targets
-from ..inference.shard import Rows
+from ..inference import Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.binary import Binary
 from ..numerics.files import digest

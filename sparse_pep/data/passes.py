@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .sources import Source
-from ..inference.shard import Rows
+from ..inference import Rows
 from ..likelihoods import Likelihood
 from ..model import Model, model_mean
 from ..posterior.local import LocalRows, local_predict

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..inference.shard import Rows, added_parts
+from ..inference import Rows
+from ..inference.shard import added_parts
 from ..numerics.validation import LARGEST, as_floats, require_whole
 
 # %% ../../nbs/internals/data/sources.ipynb #589150d3

@@ -56,7 +56,7 @@ from sparse_pep.estimators.starting import (
 )
 from .strategies import choose_power, grown, surer, trained, with_signs
 from ..features import InducingPoints
-from ..inference.shard import Rows
+from ..inference import Problem, Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.heteroscedastic import GaussianByRow
 from sparse_pep.model import (
@@ -572,7 +572,7 @@ class PowerEPEstimator(Arguments):
         model = outcome.model
         # holds V no longer
         fit = replace(
-            model_evidence(model, start=outcome.sites, **data.asked(jitter, tight)), shards=None
+            model_evidence(model, data.problem(jitter, tight), outcome.sites), shards=None
         )
         self._model = model
         self._data = data
@@ -644,13 +644,13 @@ class PowerEPEstimator(Arguments):
                 model = model.with_parameters(from_vector(theta, like))
             except ValueError as error:
                 raise ValueError(f"`theta`: {error}") from error
-        asked = data.asked(self._jitter, self._tight)
+        problem = data.problem(self._jitter, self._tight)
         if eval_gradient:
-            fit, gradient = model_gradient(model, start=self._fit_.start, **asked)
+            fit, gradient = model_gradient(model, problem, self._fit_.start)
             return fit.log_evidence, to_vector(gradient)
         if theta is None:
             return self.log_marginal_likelihood_value_
-        return model_evidence(model, start=self._fit_.start, **asked).log_evidence
+        return model_evidence(model, problem, self._fit_.start).log_evidence
 
     def log_marginal_likelihood_gradient(self) -> dict[str, np.ndarray]:
         """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the
@@ -1120,36 +1120,35 @@ class PowerEPEstimator(Arguments):
         where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not
         available.
         """
-        asked = self._left_out("`leave_one_out`")
-        density = model_leave_one_out(self._model, self._fit_, **asked)
+        problem = self._left_out("`leave_one_out`")
+        density = model_leave_one_out(self._model, self._fit_, problem)
         if not self._model.kernel.of_functionals:
             return density - self._log_scale()
-        groups = asked["data"].X[:, -1].astype(int)
+        groups = problem.rows.X[:, -1].astype(int)
         likelihood = self._model.likelihood
         density = density - self._log_scale() * np.array(
             [likelihood.part(k).real_targets for k in groups]
         )
-        return density[asked["data"].X[:, -2] != SIGN]  # which are no data
+        return density[problem.rows.X[:, -2] != SIGN]  # which are no data
 
     def leave_one_out_f(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function at each training input, given all other training
         data. Shapes and units are those of `predict_f`; cost, NaN and errors those of
         `leave_one_out`.
         """
-        asked = self._left_out("`leave_one_out_f`")
-        mean, var = loo_predict(self._model, self._fit_, **asked)
+        problem = self._left_out("`leave_one_out_f`")
+        mean, var = loo_predict(self._model, self._fit_, problem)
         if not self._model.kernel.of_functionals:
             return self._level(mean.T), self._spread(var.T)
-        code = asked["data"].X[:, -2]
+        code = problem.rows.X[:, -2]
         data = code != SIGN
         return (self._level(mean.T) - self._units[0] * (code > MEAN))[data], self._spread(var.T)[
             data
         ]
 
-    def _left_out(self, what: str) -> dict[str, Any]:
-        """The keyword arguments of `loo_predict` for the fitted model."""
-        asked = self._training_data(what).asked(self._jitter, self._tight)
-        return {name: value for name, value in asked.items() if name != "jitter"}
+    def _left_out(self, what: str) -> Problem:
+        """The problem to which the fitted model is the answer."""
+        return self._training_data(what).problem(self._jitter, self._tight)
 
     def add_inducing(self, points: int | ArrayLike) -> Self:
         """Add inducing points to the fitted model; its other parameters are unchanged. Cost O(NM²).

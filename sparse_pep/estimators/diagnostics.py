@@ -146,7 +146,9 @@ def gains(fit: Any) -> Gains:
     found = (0.0, 0.0)
     model = fit._model
     few, more = (data.rows.at(order[:size]) for size in LOOKED_AT.values())
-    mean, var = loo_predict(model, fit._fit_, few, data.asked()["power"], tight=fit._tight)
+    mean, var = loo_predict(
+        model, fit._fit_, replace(data.problem(tight=fit._tight), rows=few, earlier=None)
+    )
     z = (few.y - mean) / np.sqrt(var + model.likelihood.noise_variance)
     # which only Gaussian noise can have
     if np.sum(proper := np.isfinite(z) & (z != 0.0)) >= ENOUGH and not np.any(few.known_variance):

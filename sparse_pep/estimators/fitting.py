@@ -23,9 +23,9 @@ from sparse_pep.estimators.arguments import (
     Arguments,
     require_power,
 )
+from ..inference import Problem, Rows
 from ..inference.blocks import Partition, clustered_blocks
 from ..inference.fixed_point import Fit
-from ..inference.shard import Rows
 from ..likelihoods import Gaussian, GroupedGaussian, Likelihood, Probit
 from ..likelihoods.heteroscedastic import GaussianByRow, SwitchedLikelihood
 from sparse_pep.model import (
@@ -125,24 +125,14 @@ class Data:
         )
         return data if of_source or self.finish is None else self.finish(encoding, data)
 
-    def asked(
-        self, jitter: float = 1e-8, tight: bool = False, training: bool = False
-    ) -> dict[str, Any]:
-        """The keyword arguments for the data in calls of evidence, gradient and training: all rows,
-        or with `training` those that training uses.
-        """
+    def problem(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> Problem:
+        """The problem of all rows, or with `training` of those that training uses."""
         rows = self.rows
         power = self.power
         if isinstance(rows, Rows):
             power = power if rows.power is None else np.mean(rows.power)
             rows = self.few if training and self.inverse is not None else rows
-        return {
-            "data": rows,
-            "power": float(power),
-            "memory": self.memory,
-            "jitter": jitter,
-            "tight": tight,
-        }
+        return Problem(rows, float(power), tight, jitter, self.memory)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
 def counted(
@@ -491,7 +481,7 @@ def rows_for_prediction(
     """
     if isinstance(data.rows, Source):
         data = in_memory(data)
-        fit = model_evidence(model, **data.asked(jitter, tight))
+        fit = model_evidence(model, data.problem(jitter, tight))
     n_neighbours = N_NEIGHBOURS if isinstance(local, str) else int(local)
     rows = local_rows(fit, data.rows, data.power, n_neighbours, data.labels)
     used = f"{n_neighbours} neighbours" if rows.blocks is None else "blocks"

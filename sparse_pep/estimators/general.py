@@ -16,7 +16,7 @@ from ..data.sources import Source
 from .arguments import likelihood_named
 from .base import RealTargets
 from .fitting import Data, counted
-from ..inference.shard import Rows
+from ..inference import Rows
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal, Softmax
 
 # %% auto #0

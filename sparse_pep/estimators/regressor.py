@@ -109,7 +109,7 @@ class SparsePEPRegressor(RealTargets):
         """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
         the same kernel and noise. If the two are close, more inducing variables can improve
         little at these parameters. The lower bound is that of `tight=True` at power 0, with the
-        blocks of the fit. Cost 6NM² flops. ValueError after `partial_fit`, because the
+        blocks of the fit. Cost 2NM² flops. ValueError after `partial_fit`, because the
         earlier data are no longer available.
         """
         data = self._training_data("`log_marginal_likelihood_bounds`")
@@ -118,7 +118,7 @@ class SparsePEPRegressor(RealTargets):
                 "`log_marginal_likelihood_bounds` needs all training data, but after "
                 "`partial_fit` the earlier data are gone: call `fit` with all data."
             )
-        return model_bounds(self._model, data.rows, self._jitter)
+        return model_bounds(self._model, data.problem(self._jitter))
 
     def _bounds(self) -> tuple[float, float] | None:
         """The bounds, or None unless all training data are in memory."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from .arguments import KERNELS
 from ..features import Features, InducingPoints, StackedFeatures
-from ..inference.shard import Rows
+from ..inference import Rows
 from ..kernels import Kernel
 from ..kernels.base import Combination
 from ..likelihoods import Likelihood

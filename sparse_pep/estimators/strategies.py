@@ -19,7 +19,7 @@ from .arguments import Arguments
 from .fitting import Data, Outcome
 from .starting import FIRST_SIZES
 from ..features import InducingPoints
-from ..inference.shard import Rows
+from ..inference import Rows
 from ..likelihoods import Gaussian
 from sparse_pep.model import (
     Model,
@@ -50,10 +50,14 @@ def trained(
     level = data.memory is None and np.all(data.constant)
     if options.training is None or level:  # the evidence of a constant rises without end
         return Outcome(start, entries={"message": "nothing was trained"})
-    asked = data.asked(options.jitter, options.tight, training=True)
+    problem = data.problem(options.jitter, options.tight, training=True)
     result = train(
         start,
-        **asked,
+        problem.rows,
+        problem.power,
+        problem.jitter,
+        memory=problem.earlier,
+        tight=problem.tight,
         training=options._trainer,
         fixed=options.fixed,
         rng=rng,
@@ -171,9 +175,8 @@ def surer(
     every = np.vstack([np.hstack([places, np.tile(sign, (len(places), 1))]) for sign in signs])
     for left in reversed(range(ROUNDS)):
         data = replace(data, rows=rows, few=rows, inverse=None)
-        fit = model_evidence(
-            outcome.model, start=outcome.sites, **data.asked(options.jitter, options.tight)
-        )
+        problem = data.problem(options.jitter, options.tight)
+        fit = model_evidence(outcome.model, problem, outcome.sites)
         mean, var = model_predict(outcome.model, fit.posteriors, every[:, :-1])
         doubt = ndtr(-every[:, -1] * mean / np.sqrt(var))
         worst = np.argsort(-doubt)[: np.count_nonzero(doubt > MOST_DOUBT)]
@@ -217,18 +220,17 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
     bounds on the evidence of the exact process, or ∞ where there are none. Both numbers are in nats
     per data point. Cost 8NM² flops.
     """
-    asked = data.asked(options.jitter, options.tight)
+    problem = data.problem(options.jitter, options.tight)
+    rows = problem.rows
     gap = np.inf
-    rows = asked["data"]
-    jitter = asked.pop("jitter")
     if isinstance(outcome.model.likelihood, Gaussian):
         (n_data,) = rows.total(weight_of)
-        low, high = np.divide(model_bounds(outcome.model, rows, jitter), n_data)
+        low, high = np.divide(model_bounds(outcome.model, problem), n_data)
         gap = high - low
-        if asked["power"] == 0.0:
+        if problem.power == 0.0:
             return "log_evidence", low, gap
-    fit = model_evidence(outcome.model, start=outcome.sites, jitter=jitter, **asked)
-    density = model_leave_one_out(outcome.model, fit, **asked)
+    fit = model_evidence(outcome.model, problem, outcome.sites)
+    density = model_leave_one_out(outcome.model, fit, problem)
     weight = np.concatenate(
         [np.broadcast_to(piece.weight, piece.n_data) for piece in rows.pieces()]
     )

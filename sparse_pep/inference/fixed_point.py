@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .problem import Rows
 from sparse_pep.inference.shard import (
     Projection,
-    Rows,
     Shard,
     Shards,
     Step,

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..inference import Rows
 from ..inference.fixed_point import Fit
-from ..inference.shard import Rows, per_row
+from ..inference.shard import per_row
 from ..model import Model, model_covariance, model_predict, predictive_log_density
 from ..numerics.linalg import solve_each, solve_lower
 from ..numerics.threads import chunk_slices, map_chunks, one_blas_thread

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 from tqdm import tqdm
 
+from ..inference import Problem, Rows
 from ..inference.fixed_point import Fit
-from ..inference.shard import Rows
 from ..kernels import Kernel, SquaredExponential
 from ..likelihoods import Gaussian, Likelihood
 from ..model import Model, evidence_and_gradient
@@ -338,26 +338,17 @@ SITE_TOL = 3e-3
 
 
 class WarmEvidence:
-    """The evidence of data and its gradient as a function of the model, where each search for the
-    sites starts from those of the last search that converged, `last`. Arguments as in
-    `model_gradient`. With a `record`, the results are stored in this checkpoint, and those of an
-    earlier run are not computed again.
+    """The evidence of a problem and its gradient as a function of the model, where each search for
+    the sites starts from those of the last search that converged, `last`. With a `record`, the
+    results are stored in this checkpoint, and those of an earlier run are not computed again.
     """
 
     def __init__(
         self,
-        data: "Rows | Source",
-        power: float | np.ndarray = 0.5,
-        jitter: float = 0.0,
-        memory: StreamingSummary | None = None,
-        tight: bool = False,
+        problem: Problem,
         record: Checkpoint | None = None,
     ) -> None:
-        self.data = data
-        self.power = power
-        self.jitter = jitter
-        self.memory = memory
-        self.tight = tight
+        self.problem = problem
         self.last = None
         self.record = record
         if record is not None:
@@ -372,16 +363,7 @@ class WarmEvidence:
             self.last = self.last if answer.start is None else answer.start
             return answer, answer.gradient
         try:
-            fit, gradient = evidence_and_gradient(
-                model,
-                self.data,
-                self.power,
-                self.jitter,
-                self.last,
-                SITE_TOL,
-                self.memory,
-                self.tight,
-            )
+            fit, gradient = evidence_and_gradient(model, self.problem, self.last, SITE_TOL)
         except np.linalg.LinAlgError:
             if self.record is not None:
                 self.record.add(

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from ..inference import Problem, Rows
 from ..inference.fixed_point import FLOOR
 from sparse_pep.inference.shard import (
     Projection,
-    Rows,
     Shard,
     Shards,
     Step,
@@ -65,7 +65,7 @@ def batch_of(
     """The rows of a piece of data as a batch. Arguments as in `model_gradient`. Cost M³ flops."""
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu = factorise(matrix, jitter, "Kuu")
-    shards, _ = shards_of(model, piece, power, Kuu, memory=memory, tight=tight)
+    shards, _ = shards_of(model, Problem(piece, power, tight, jitter, memory), Kuu)
     shard, *earlier = shards.local
     shard.centred = False  # q depends on the other batches too
     if tight and not shard.known:
@@ -534,9 +534,8 @@ def train_by_batches(
     ) as bar:
         run_epochs(epochs, limit, record, callback, bar)
         trained = objective.model_at(epochs.vector)
-        infer = partial(
-            model_evidence, trained, data, power, jitter, batches.sites, memory=memory, tight=tight
-        )
+        problem = Problem(data, power, tight, jitter, memory)
+        infer = partial(model_evidence, trained, problem, batches.sites)
         try:
             fit = infer()
         except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..inference.shard import Rows
+from ..inference import Problem, Rows
 from ..likelihoods import Gaussian, Likelihood
 from ..model import Model, model_evidence, model_predict, predictive_log_density
 from ..numerics.files import digest
@@ -77,6 +77,7 @@ def train(
     rng = rng or np.random.default_rng(0)
     limit = limit or TimeLimit(training.max_time)
     (n_data,) = data.total(weight_of)
+    problem = Problem(data, power, tight, jitter, memory)
     record = None
     if training.checkpoint is not None:
         owner = run_fingerprint(model, data, power, jitter, memory, tight, fixed)
@@ -112,7 +113,7 @@ def train(
         while starts <= training.n_restarts and not (starts and limit.passed):
             start = perturbed(model, rng, fixed) if starts else model
             starts = starts + 1
-            evidence = WarmEvidence(data, power, jitter, memory, tight, record)
+            evidence = WarmEvidence(problem, record)
             try:
                 results.append(
                     maximise(Objective(start, evidence, fixed), training, n_data, limit, progress)
@@ -154,7 +155,7 @@ def search_initial_lengthscale(model: Model, data: Rows) -> Model:
                 model, kernel=kernel, likelihood=Gaussian(share * float(model.kernel.variance))
             )
             with suppress(np.linalg.LinAlgError):
-                height = model_evidence(shorter, few, 0.5, 1e-8).log_evidence
+                height = model_evidence(shorter, Problem(few, 0.5, jitter=1e-8)).log_evidence
                 if height > best:
                     best = height
                     start = replace(model, kernel=kernel)
@@ -218,7 +219,7 @@ def held_out_power(
                 continue
             model = result.model
             tried.append((-np.inf, model))
-            fit = model_evidence(model, learning, power, jitter, result.fit.start, tight=tight)
+            fit = model_evidence(model, Problem(learning, power, tight, jitter), result.fit.start)
             mean, var = model_predict(model, fit.posteriors, judging.X)
             density = predictive_log_density(
                 model.likelihood.at(judging.X), judging.y, mean, var + judging.known_variance

@@ -11,8 +11,8 @@ import numpy as np
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.cluster import DaskSource
 from sparse_pep.data.sources import ArraySource
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.fixed_point import fixed_point
-from sparse_pep.inference.shard import Rows
 from sparse_pep.model import (
     loo_predict,
     model_evidence,
@@ -25,9 +25,22 @@ from sparse_pep.numerics.linalg import factorise
 from sparse_pep.streaming import summarise_posterior
 
 in_memory = Rows
-evidence = model_evidence
-gradient = model_gradient
 predict = model_predict
+
+
+def problem_of(rows, power, tight=False, memory=None):
+    """Rows, and how they are approximated."""
+    return Problem(rows, power, tight, earlier=memory)
+
+
+def evidence(model, rows, power, start=None, tol=1e-8, **options):
+    """The fit of a model; options are those of `problem_of`."""
+    return model_evidence(model, problem_of(rows, power, **options), start, tol)
+
+
+def gradient(model, rows, power, start=None, tol=1e-8, **options):
+    """The fit of a model and the gradient of its evidence."""
+    return model_gradient(model, problem_of(rows, power, **options), start, tol)
 
 
 def in_pieces(X, y, n_rows=9, **columns):
@@ -74,19 +87,17 @@ def nothing_kept():
 def search(model, data, power, start=None, jitter=0.0, **options):
     """The search for the sites alone; options are those of `fixed_point`, such as `max_sweeps`."""
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
-    shards, sites = shards_of(model, data, power, Kuu, start)
+    shards, sites = shards_of(model, Problem(data, power), Kuu, start)
     return fixed_point(shards, Kuu, sites, **options)
 
 
-def left_out(model, data, power, tight=False, **options):
+def left_out(model, data, power, tol=1e-8, **options):
     """Mean and variance of f, and log densities, of each row given all others, for rows with
     targets.
     """
-    fit = evidence(model, data, power, tight=tight, **options)
-    options = {"memory": options.get("memory"), "tight": tight}
-    return *loo_predict(model, fit, data, power, **options), model_leave_one_out(
-        model, fit, data, power, **options
-    )
+    problem = problem_of(data, power, **options)
+    fit = model_evidence(model, problem, tol=tol)
+    return *loo_predict(model, fit, problem), model_leave_one_out(model, fit, problem)
 
 
 def memory_of(model, data, power, kept, **options):

@@ -62,7 +62,7 @@ ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, size=(N, 2)), KINDS, KINDS == S
 
 
 @dataclass(frozen=True)
-class Problem:
+class LawCase:
     """A model and its data: `power` may be one number a row, `more` names columns above or the
     tight form, `drawn` is data instead.
     """
@@ -241,117 +241,117 @@ class Problem:
 GAUSSIAN = Gaussian(0.2)
 PROBLEMS = {
     # Gaussian noise: powers, features, kernels, means, columns
-    "gaussian, power 0": Problem(GAUSSIAN, 0.0),
-    "gaussian": Problem(GAUSSIAN, 0.5, mean=ConstantMean(0.3)),
-    "gaussian, power 1": Problem(GAUSSIAN, 1.0, kernel=Matern12(1.2, [0.8, 1.1])),
-    "gaussian, tiny power": Problem(GAUSSIAN, 1e-9, kernel=Matern52(1.2, 0.9)),
-    "gaussian, private powers": Problem(
+    "gaussian, power 0": LawCase(GAUSSIAN, 0.0),
+    "gaussian": LawCase(GAUSSIAN, mean=ConstantMean(0.3)),
+    "gaussian, power 1": LawCase(GAUSSIAN, 1.0, kernel=Matern12(1.2, [0.8, 1.1])),
+    "gaussian, tiny power": LawCase(GAUSSIAN, 1e-9, kernel=Matern52(1.2, 0.9)),
+    "gaussian, private powers": LawCase(
         GAUSSIAN, PRIVATE, mean=LinearMean(0.1, [0.2, -0.3]), more="weight known"
     ),
-    "gaussian, blurs": Problem(GAUSSIAN, 0.4, features=GaussianBlur(Z, [0.3, 0.5]), more="known"),
-    "gaussian, wavelets": Problem(
+    "gaussian, blurs": LawCase(GAUSSIAN, 0.4, features=GaussianBlur(Z, [0.3, 0.5]), more="known"),
+    "gaussian, wavelets": LawCase(
         GAUSSIAN, 0.0, features=Wavelet(Z, 0.6, [1.0, 0.5], phase=0.4), more="weight"
     ),
-    "gaussian, derivatives": Problem(GAUSSIAN, 0.7, features=Derivative(Z, [-1, 0, 1, 1, 0])),
-    "gaussian, mixture": Problem(
+    "gaussian, derivatives": LawCase(GAUSSIAN, 0.7, features=Derivative(Z, [-1, 0, 1, 1, 0])),
+    "gaussian, mixture": LawCase(
         GAUSSIAN,
         PRIVATE,
         features=StackedFeatures([InducingPoints(Z[:2]), GaussianBlur(Z[2:], [0.3, 0.4])]),
     ),
-    "gaussian, sum of kernels": Problem(GAUSSIAN, 0.5, kernel=SE + Linear(0.3) + White(0.1)),
-    "gaussian, product of kernels": Problem(
+    "gaussian, sum of kernels": LawCase(GAUSSIAN, kernel=SE + Linear(0.3) + White(0.1)),
+    "gaussian, product of kernels": LawCase(
         GAUSSIAN, 0.0, kernel=M32 * (Periodic(1.0, 1.1, 2.4) + Constant(0.2)), more="known"
     ),
-    "gaussian, rational quadratic": Problem(
+    "gaussian, rational quadratic": LawCase(
         GAUSSIAN, 1.0, kernel=RationalQuadratic(1.2, [0.8, 1.5])
     ),
-    "gaussian, outputs": Problem(
+    "gaussian, outputs": LawCase(
         GAUSSIAN, 0.5, mean=LinearMean(np.zeros(3), np.ones((2, 3))), more="outputs"
     ),
-    "gaussian, outputs, power 0": Problem(GAUSSIAN, 0.0, more="outputs weight"),
-    "gaussian, weighted outputs": Problem(
+    "gaussian, outputs, power 0": LawCase(GAUSSIAN, 0.0, more="outputs weight"),
+    "gaussian, weighted outputs": LawCase(
         GAUSSIAN, PRIVATE, mean=ConstantMean([0.2, -0.1, 0.0]), more="outputs weight known"
     ),
-    "gaussian, blocks, power 0": Problem(GAUSSIAN, 0.0, more="blocks known"),
-    "gaussian, blocks": Problem(GAUSSIAN, 0.5, kernel=M32, more="blocks weight"),
-    "gaussian, blocks, power 1": Problem(
+    "gaussian, blocks, power 0": LawCase(GAUSSIAN, 0.0, more="blocks known"),
+    "gaussian, blocks": LawCase(GAUSSIAN, kernel=M32, more="blocks weight"),
+    "gaussian, blocks, power 1": LawCase(
         GAUSSIAN, 1.0, features=GaussianBlur(Z, 0.3), more="blocks"
     ),
-    "gaussian, blocks of outputs": Problem(
+    "gaussian, blocks of outputs": LawCase(
         GAUSSIAN, PRIVATE, kernel=SE + White(0.1), more="blocks outputs weight known"
     ),
-    "gaussian, tight, power 0": Problem(GAUSSIAN, 0.0, kernel=Matern52(1.2, 0.9), more="tight"),
-    "gaussian, tight": Problem(
+    "gaussian, tight, power 0": LawCase(GAUSSIAN, 0.0, kernel=Matern52(1.2, 0.9), more="tight"),
+    "gaussian, tight": LawCase(
         GAUSSIAN, PRIVATE, mean=ConstantMean(0.2), more="tight weight known"
     ),
-    "gaussian, tight blocks": Problem(GAUSSIAN, 0.4, more="tight blocks outputs weight"),
-    "gaussian, tight blocks, power 0": Problem(
+    "gaussian, tight blocks": LawCase(GAUSSIAN, 0.4, more="tight blocks outputs weight"),
+    "gaussian, tight blocks, power 0": LawCase(
         GAUSSIAN, 0.0, features=GaussianBlur(Z, 0.3), more="tight blocks known"
     ),
-    "gaussian, functionals": Problem(
+    "gaussian, functionals": LawCase(
         GAUSSIAN, PRIVATE, kernel=Observed(SE + Linear(0.3), 2), more="weight known"
     ),
-    "gaussian, functionals of blurs": Problem(
+    "gaussian, functionals of blurs": LawCase(
         GAUSSIAN, 0.0, kernel=Observed(SE, 2), features=GaussianBlur(Z, [0.3, 0.5])
     ),
-    "gaussian, functionals of derivatives": Problem(
+    "gaussian, functionals of derivatives": LawCase(
         GAUSSIAN, 0.7, kernel=Observed(SE, 2), features=Derivative(Z, [-1, 0, 1, 1, 0])
     ),
-    "gaussian, functionals in blocks": Problem(
+    "gaussian, functionals in blocks": LawCase(
         GAUSSIAN, 0.5, kernel=Observed(SE, 2), more="blocks weight"
     ),
-    "gaussian, functionals of two noises": Problem(
+    "gaussian, functionals of two noises": LawCase(
         GroupedGaussian((0.2, 0.5), 5), 0.6, kernel=Observed(SE, 2), more="weight known"
     ),
-    "gaussian, tight functionals of two noises": Problem(
+    "gaussian, tight functionals of two noises": LawCase(
         GroupedGaussian((0.2, 0.5), 5), 0.0, kernel=Observed(M32 * SE, 2), more="tight blocks"
     ),
-    "gaussian, slopes": Problem(
+    "gaussian, slopes": LawCase(
         GAUSSIAN, 0.4, kernel=Observed(Matern52(1.2, [0.9, 1.2]), 2), more="known"
     ),
-    "gaussian, slopes, tight": Problem(
+    "gaussian, slopes, tight": LawCase(
         GAUSSIAN, 0.0, kernel=Observed(SE * Constant(1.1), 2), more="tight weight"
     ),
     # sites that are searched for
-    "mixed": Problem(
+    "mixed": LawCase(
         SwitchedLikelihood((StudentT(4.0, 0.3), Probit())),
         PRIVATE,
         kernel=Observed(SE, 2),
         more="weight",
     ),
-    "mixed, power 0": Problem(
+    "mixed, power 0": LawCase(
         SwitchedLikelihood((GAUSSIAN, Probit())), 0.0, kernel=Observed(SE, 2)
     ),
-    "mixed, blocks": Problem(
+    "mixed, blocks": LawCase(
         SwitchedLikelihood((GAUSSIAN, Probit())), 0.5, kernel=Observed(SE, 2), more="blocks"
     ),
-    "searched gaussian": Problem(SearchedGaussian(0.2), PRIVATE, more="weight"),
-    "searched gaussian, blocks": Problem(SearchedGaussian(0.2), 0.4, more="blocks"),
-    "probit, power 0": Problem(Probit(), 0.0),
-    "probit": Problem(Probit(), 0.5, mean=ConstantMean(0.2), more="weight"),
-    "probit, power 1": Problem(Probit(), 1.0, kernel=M32),
-    "probit, blocks, power 0": Problem(Probit(), 0.0, more="blocks"),
-    "probit, blocks": Problem(Probit(), 0.5, more="blocks weight"),
-    "probit, blocks, power 1": Problem(Probit(), 1.0, kernel=M32 + White(0.05), more="blocks"),
-    "probit, tight": Problem(Probit(), 0.0, features=InducingPoints(Z[:3]), more="tight weight"),
-    "logit": Problem(Logit(), PRIVATE, kernel=SE + Linear(0.3)),
-    "noisy probit": Problem(NoisyProbit(0.05), 0.6, features=Derivative(Z, [-1, 0, 1, 1, 0])),
-    "poisson": Problem(Poisson(), 0.0, mean=LinearMean(0.1, [0.2, -0.1])),
-    "poisson, blocks": Problem(Poisson(), PRIVATE, more="blocks"),
-    "poisson, tight": Problem(Poisson(), 0.0, mean=ConstantMean(0.1), more="tight"),
-    "negative binomial": Problem(NegativeBinomial(3.0), 0.7, features=GaussianBlur(Z, [0.3, 0.2])),
-    "student": Problem(StudentT(4.0, 0.3), 0.5, kernel=M32, more="weight"),
-    "student, blocks": Problem(StudentT(4.0, 0.3), 0.3, more="blocks"),
-    "ordinal": Problem(Ordinal((-0.4, 0.5)), 0.5),
-    "beta": Problem(Beta(6.0), 1.0),
-    "gamma": Problem(Gamma(2.0), PRIVATE),
-    "weibull": Problem(Weibull(1.4), 0.5),
-    "tobit": Problem(Tobit(0.1, -0.5, 0.5), 1.0),
-    "binomial": Problem(Binomial(5), 0.5, more="weight"),
-    "heteroscedastic": Problem(HeteroscedasticGaussian(0.3, 0.7), 0.5, more="weight"),
-    "heteroscedastic, power 0": Problem(HeteroscedasticGaussian(0.3, 0.7), 0.0),
-    "softmax": Problem(Softmax(3), 0.5, mean=ConstantMean([0.2, 0.0, -0.1])),
-    "softmax, tight": Problem(Softmax(3), 0.0, features=InducingPoints(Z[:2]), more="tight weight"),
+    "searched gaussian": LawCase(SearchedGaussian(0.2), PRIVATE, more="weight"),
+    "searched gaussian, blocks": LawCase(SearchedGaussian(0.2), 0.4, more="blocks"),
+    "probit, power 0": LawCase(Probit(), 0.0),
+    "probit": LawCase(Probit(), mean=ConstantMean(0.2), more="weight"),
+    "probit, power 1": LawCase(Probit(), 1.0, kernel=M32),
+    "probit, blocks, power 0": LawCase(Probit(), 0.0, more="blocks"),
+    "probit, blocks": LawCase(Probit(), more="blocks weight"),
+    "probit, blocks, power 1": LawCase(Probit(), 1.0, kernel=M32 + White(0.05), more="blocks"),
+    "probit, tight": LawCase(Probit(), 0.0, features=InducingPoints(Z[:3]), more="tight weight"),
+    "logit": LawCase(Logit(), PRIVATE, kernel=SE + Linear(0.3)),
+    "noisy probit": LawCase(NoisyProbit(0.05), 0.6, features=Derivative(Z, [-1, 0, 1, 1, 0])),
+    "poisson": LawCase(Poisson(), 0.0, mean=LinearMean(0.1, [0.2, -0.1])),
+    "poisson, blocks": LawCase(Poisson(), PRIVATE, more="blocks"),
+    "poisson, tight": LawCase(Poisson(), 0.0, mean=ConstantMean(0.1), more="tight"),
+    "negative binomial": LawCase(NegativeBinomial(3.0), 0.7, features=GaussianBlur(Z, [0.3, 0.2])),
+    "student": LawCase(StudentT(4.0, 0.3), kernel=M32, more="weight"),
+    "student, blocks": LawCase(StudentT(4.0, 0.3), 0.3, more="blocks"),
+    "ordinal": LawCase(Ordinal((-0.4, 0.5)), 0.5),
+    "beta": LawCase(Beta(6.0), 1.0),
+    "gamma": LawCase(Gamma(2.0), PRIVATE),
+    "weibull": LawCase(Weibull(1.4)),
+    "tobit": LawCase(Tobit(0.1, -0.5, 0.5), 1.0),
+    "binomial": LawCase(Binomial(5), more="weight"),
+    "heteroscedastic": LawCase(HeteroscedasticGaussian(0.3, 0.7), more="weight"),
+    "heteroscedastic, power 0": LawCase(HeteroscedasticGaussian(0.3, 0.7), 0.0),
+    "softmax": LawCase(Softmax(3), mean=ConstantMean([0.2, 0.0, -0.1])),
+    "softmax, tight": LawCase(Softmax(3), 0.0, features=InducingPoints(Z[:2]), more="tight weight"),
 }
 
 

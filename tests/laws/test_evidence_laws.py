@@ -24,12 +24,17 @@ def names(condition):
     return [name for name, problem in PROBLEMS.items() if condition(problem)]
 
 
+def gradient_of(problem, rows):
+    """The fit of other rows, and its gradient."""
+    return adapter.gradient(problem.model, rows, problem.common_power, **problem.options)
+
+
 @cache
 def solved(name):
     """The fit, its gradient, and the rows in memory."""
     problem = PROBLEMS[name]
     rows = in_memory(**problem.data)
-    return *adapter.gradient(problem.model, rows, problem.common_power, **problem.options), rows
+    return *gradient_of(problem, rows), rows
 
 
 def assert_same(one, other, close=1e-10, close_gradient=1e-8):
@@ -110,10 +115,7 @@ def test_a_weight_is_so_many_copies(name):
     weighted = problem.data | {"weight": counts.astype(float)}
     both = (in_memory(**weighted), in_memory(**problem.repeated(counts)))
     assert_same(
-        *(
-            adapter.gradient(problem.model, rows, problem.common_power, **problem.options)
-            for rows in both
-        ),
+        *(gradient_of(problem, rows) for rows in both),
         1e-9,
         1e-6,
     )
@@ -315,7 +317,7 @@ def test_blocks_of_one_are_no_blocks(name):
     (fit, gradient, _) = solved(name)
     rows = in_memory(**problem.data | {"blocks": np.random.default_rng(2).permutation(N)})
     assert_same(
-        adapter.gradient(problem.model, rows, problem.common_power, **problem.options),
+        gradient_of(problem, rows),
         (fit, gradient),
         1e-9,
         1e-6,

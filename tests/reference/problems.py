@@ -34,7 +34,7 @@ class SearchedGaussian(Gaussian):
     sites_known = False
 
 
-class Problem:
+class RandomProblem:
     """A model, data, test inputs and a power."""
 
     def __init__(self, seed, N, M, D, name="se", power=0.5, ard=True, scale_X=1.0, scale_y=1.0):
@@ -64,7 +64,7 @@ class Problem:
 
 # one datum, one inducing point, more inducing points than data, one column: all within reach
 problems = st.builds(
-    Problem,
+    RandomProblem,
     seed=st.integers(0, 2**32 - 1),
     N=st.integers(1, 15),
     M=st.integers(1, 7),
