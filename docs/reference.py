@@ -252,9 +252,9 @@ def command(module: str, name: str):
     """The command of the command line that a name is, as click describes it where it is called,
     or nothing.
     """
-    if module != "cli":
+    if module != "cli.app":
         return None
-    cli = importlib.import_module(f"{get_config().lib_name}.cli")
+    cli = importlib.import_module(f"{get_config().lib_name}.{module}")
     typed = get_config().lib_name.replace("_", "-")
     found = getattr(cli, name)
     return found.context_class(

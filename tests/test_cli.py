@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -23,7 +24,9 @@ import sparse_pep.data.tables
 import sparse_pep.estimators.fitting
 from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.cli import main
-from sparse_pep.commands import estimator_for, predictions, write_csv
+from sparse_pep.cli.options import ModelOptions
+from sparse_pep.cli.output import write_csv
+from sparse_pep.cli.trial import Trial, estimator_for, predictions
 from sparse_pep.datasets import random_splits, snelson_like
 from sparse_pep.numerics.files import atomic_write
 from sparse_pep.training import lbfgs
@@ -365,7 +368,7 @@ def test_what_goes_wrong_within_a_command(monkeypatch):
         (KeyboardInterrupt(), 130, "Stopped.\n"),
         (ZeroDivisionError(), 1, ""),
     ):
-        monkeypatch.setattr("sparse_pep.commands.check_output", raising(error))
+        monkeypatch.setattr("sparse_pep.cli.output.check_output", raising(error))
         result = run("fit", "trial.csv", "--target", "y")
         assert result.exit_code == status
         assert result.stderr.lstrip() == said
@@ -405,18 +408,15 @@ def full(*_):
 
 
 FAULTS = {
-    "fit_report": "no report was written to 'report.html'",
-    "atomic_write": "No space left",
-    "score_rows": "the held-out rows are not scored",
+    "report.fit_report": "no report was written to 'report.html'",
+    "cli.fit.atomic_write": "No space left",
+    "cli.fit.score_rows": "the held-out rows are not scored",
 }
 
 
 @pytest.mark.parametrize("name, fault", FAULTS.items())
 def test_what_was_trained_is_saved_whatever_happens_afterwards(trial, monkeypatch, name, fault):
-    monkeypatch.setattr(
-        "sparse_pep.report.fit_report" if name == "fit_report" else f"sparse_pep.commands.{name}",
-        full,
-    )
+    monkeypatch.setattr(f"sparse_pep.{name}", full)
     result = run(
         "fit", "trial.csv", *TRAIN, "--test-fraction", 0.2, "--report", "report.html", "--quiet"
     )
@@ -428,9 +428,9 @@ def test_what_was_trained_is_saved_whatever_happens_afterwards(trial, monkeypatc
     assert fault in told[0]
     assert "the model is in 'model.npz'" in told[0]
     assert (
-        Path("report.html").exists() is ("report.html" in result.stdout) is (name == "score_rows")
+        Path("report.html").exists() is ("report.html" in result.stdout) is ("score_rows" in name)
     )
-    assert ("rows held out" in result.stdout) is (name != "score_rows")
+    assert ("rows held out" in result.stdout) is ("score_rows" not in name)
 
 
 def test_a_model_without_room_is_named_and_the_checkpoint_stays(trial, monkeypatch):
@@ -446,7 +446,7 @@ def test_a_model_without_room_is_named_and_the_checkpoint_stays(trial, monkeypat
     )
     assert Path("c.npz").exists()
     assert sorted(os.listdir()) == ["c.npz", "trial.csv"]
-    monkeypatch.setattr("sparse_pep.commands.fit", lambda **_: full())  # what prints
+    monkeypatch.setattr("sparse_pep.cli.fit.fit", full)  # what prints
     assert (
         run("fit", "trial.csv", *TRAIN).stderr
         == "Error: 'standard output': No space left on device.\n"
@@ -455,8 +455,10 @@ def test_a_model_without_room_is_named_and_the_checkpoint_stays(trial, monkeypat
 
 def test_a_model_that_another_process_wrote_meanwhile_is_replaced_with_a_word(trial, monkeypatch):
     monkeypatch.setattr(
-        "sparse_pep.commands.estimator_for",
-        lambda **how: Path("model.npz").write_bytes(b"other") and estimator_for(**how),
+        "sparse_pep.cli.fit.estimator_for",
+        lambda *given, **more: (
+            Path("model.npz").write_bytes(b"other") and estimator_for(*given, **more)
+        ),
     )
     assert (
         "'model.npz' was written by another process during this fit; it is replaced"
@@ -555,11 +557,11 @@ def test_compare_on_a_file(trial, labels, kind):
 def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
     seen = []
 
-    def small(likelihood, **options):
-        seen.append(likelihood)
-        return estimator_for(likelihood, n_inducing=4, training=None, power=1.0)
+    def small(options):
+        seen.append(options.likelihood)
+        return estimator_for(options).set_params(n_inducing=4, training=None)
 
-    monkeypatch.setattr("sparse_pep.commands.estimator_for", small)
+    monkeypatch.setattr("sparse_pep.cli.trial.estimator_for", small)
     words = [
         "--data",
         "breast_cancer",
@@ -587,21 +589,20 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
 def test_every_option_of_compare_arrives_and_its_results_as_json(monkeypatch):
     seen = []
 
-    def record(data, split, power, **options):
-        seen.append((data.name, split, power, options))
-        row = {
-            "data": data.name,
-            "power": power,
-            "name": "",
-            "split": split,
-            "converged": "yes" if split else "no",
-        }
-        return (
-            row | {"log ML/N": np.float64(split), "SMSE": np.inf, "SMLL": np.nan, "seconds": 0.5},
-            None,
+    def record(data, split, options):
+        seen.append((data.name, split, options))
+        trial = Trial(
+            data=data.name,
+            power=options.power,
+            name="",
+            split=split,
+            results={"log ML/N": np.float64(split), "SMSE": np.inf, "SMLL": np.nan},
+            converged=split > 0,
+            seconds=0.5,
         )
+        return trial, None
 
-    monkeypatch.setattr("sparse_pep.commands.run_split", record)
+    monkeypatch.setattr("sparse_pep.cli.compare.run_split", record)
     options = {
         "inducing": "auto",
         "kernel": "matern32",
@@ -614,10 +615,21 @@ def test_every_option_of_compare_arrives_and_its_results_as_json(monkeypatch):
         word for name, value in options.items() for word in (f"--{name}".replace("_", "-"), value)
     ]
     told = document("compare", "--powers", "0, 1, 1.0", "--splits", 3, "--out", "s.csv", *words)
-    arrived = {"n_inducing": "auto", "random_state": 4, "likelihood": "gaussian"}
-    arrived |= {name: options[name] for name in ("kernel", "max_iter", "tol", "max_time")}
+    arrived = ModelOptions(
+        likelihood="gaussian",
+        kernel="matern32",
+        n_inducing="auto",
+        max_iter=9,
+        tol=0.5,
+        max_time=60.0,
+        random_state=4,
+    )
     # when nothing is named
-    assert seen == [("diabetes", split, power, arrived) for power in (0, 1) for split in (0, 1, 2)]
+    assert seen == [
+        ("diabetes", split, replace(arrived, power=power))
+        for power in (0, 1)
+        for split in (0, 1, 2)
+    ]
     assert [(row["power"], row["split"]) for row in told["rows"]] == [
         (p, s) for p in (0, 1) for s in (0, 1, 2)
     ]

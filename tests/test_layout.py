@@ -33,7 +33,7 @@ FLOORS = (
     "priors model training posterior observations",
     "data",
     "estimators",
-    "datasets plots report commands cli",
+    "datasets plots report cli",
     "__init__",
 )
 ORDER = " ".join(FLOORS).split()

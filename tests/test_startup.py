@@ -8,9 +8,13 @@ import sys
 import click
 import pytest
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, cli, commands
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.cli import app
+from sparse_pep.cli import options as cli_options
 from sparse_pep.estimators import arguments
 from sparse_pep.training import LBFGS
+
+DECLARED = {"sparse_pep.cli", "sparse_pep.cli.app", "sparse_pep.cli.options"}
 
 
 def loaded_by(program):
@@ -67,10 +71,7 @@ def test_help_loads_click_and_nothing_that_computes(bare, words, expected):
     found, printed = loaded_by(f"from sparse_pep.cli import main; main({words.split()})")
     assert expected in printed
     assert packages(found - bare) <= {"sparse_pep", "click", "colorama"}
-    assert {name for name in found if name.startswith("sparse_pep")} == {
-        "sparse_pep",
-        "sparse_pep.cli",
-    }
+    assert {name for name in found if name.startswith("sparse_pep")} == {"sparse_pep", *DECLARED}
 
 
 def test_an_error_of_usage_loads_nothing_more():
@@ -78,7 +79,7 @@ def test_an_error_of_usage_loads_nothing_more():
         "from sparse_pep.cli import main\ntry: main(['fit'])\nexcept SystemExit as end: "
         "assert end.code == 2"
     )
-    assert {name for name in found if name.startswith("sparse_pep.")} == {"sparse_pep.cli"}
+    assert {name for name in found if name.startswith("sparse_pep.")} == DECLARED
 
 
 def options(command):
@@ -86,19 +87,14 @@ def options(command):
 
 
 def test_options_offer_what_the_estimators_take():
-    fit = options(cli.fit_command)
-    compare = options(cli.compare_command)
+    fit = options(app.fit_command)
+    compare = options(app.compare_command)
     # some have two names
-    assert set(arguments.KERNELS) > set(cli.KERNELS)
-    assert cli.KERNELS == tuple(fit["kernel"].type.choices)
-    assert arguments.POWER_NAMES == cli.POWER_NAMES
-    assert commands.CLASSIFIERS == cli.CLASSIFIERS
-    assert ("gaussian", *commands.CLASSIFIERS, *commands.NUMERIC) == cli.LIKELIHOODS
-    assert (
-        tuple(fit["likelihood"].type.choices)
-        == tuple(compare["likelihood"].type.choices)
-        == cli.LIKELIHOODS
-    )
+    assert set(arguments.KERNELS) > set(cli_options.KERNELS)
+    assert cli_options.KERNELS == tuple(fit["kernel"].type.choices)
+    assert arguments.POWER_NAMES == cli_options.POWER_NAMES
+    for command in (fit, compare):
+        assert tuple(command["likelihood"].type.choices) == cli_options.LIKELIHOODS
 
 
 @pytest.mark.parametrize("name", ["power", "n_inducing", "max_iter", "tol", "max_time"])
@@ -109,13 +105,14 @@ def test_options_have_the_defaults_of_the_estimators(name):
     ]
     chosen = [
         command
-        for command in (cli.fit_command, cli.compare_command, cli.demo_command)
+        for command in (app.fit_command, app.compare_command, app.demo_command)
         if name in options(command)
     ]
     offered = [
         options(command)[name].default
         for command in chosen
-        if name != "n_inducing" or command is cli.fit_command
+        if name != "n_inducing" or command is app.fit_command
     ]
     assert offered, (offered, fitted)
+    offered.append(getattr(cli_options.ModelOptions(), name))
     assert set(offered) == set(fitted), (offered, fitted)
