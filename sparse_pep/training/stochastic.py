@@ -527,7 +527,7 @@ def train_by_batches(
     batches = Batches(model, data, power, jitter, memory, tight, rows)
     objective = Objective(model, batches, fixed)
     epochs = Epochs(objective, batches, options, n_data, rng)
-    if record is not None and record.state is not None:
+    if record is not None and record.state:
         epochs.restore(record.state)
     with tqdm(
         range(len(epochs.trace), options.n_epochs + 1), disable=not progress, desc="epochs"
