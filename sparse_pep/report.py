@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, plots
-from .data.columns import is_table
+from .data.cells import is_table
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
 from .estimators.diagnostics import as_text, table

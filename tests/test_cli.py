@@ -926,7 +926,7 @@ def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
     np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
 
 
-def test_the_user_decides_what_columns_are_taken_for(houses, monkeypatch):
+def test_the_user_decides_what_columns_are_treated_as(houses, monkeypatch):
     words = ["--columns", "id=number", "--columns", "sold=leave out", "--drop", "area", "--json"]
     columns = json.loads(accept("fit", "houses.csv", *HOUSES, *words).stdout)["columns"]
     assert {c["name"]: c["kind"] for c in columns} == {

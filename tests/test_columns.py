@@ -1,4 +1,4 @@
-"""Columns of a mixed table: what they are taken for, the numbers that they become, and that a
+"""Columns of a mixed table: what they are treated as, the numbers that they become, and that a
 model remembers.
 """
 
@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data import columns as module
-from sparse_pep.data.columns import Columns, ColumnStats, cells_of, columns_if_mixed
+from sparse_pep.data.cells import cells_of
+from sparse_pep.data.columns import Columns, ColumnStats, columns_if_mixed
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.training import LBFGS
@@ -95,7 +96,7 @@ TAKEN = {  # cells, kind, names of the columns of numbers
 
 
 @pytest.mark.parametrize("case", TAKEN)
-def test_what_a_column_is_taken_for(case):
+def test_what_a_column_is_treated_as(case):
     values, kind, names = TAKEN[case]
     column, X = only(values)
     assert (column.kind, column.names) == (kind, names)

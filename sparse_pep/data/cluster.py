@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .columns import Columns, ColumnStats, cells_of
+from .cells import cells_of
+from .columns import Columns, ColumnStats
 from sparse_pep.data.sources import (
     Source,
     added_parts,

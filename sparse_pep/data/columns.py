@@ -9,224 +9,34 @@ __all__ = []
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from datetime import time
-from numbers import Number
-from types import ModuleType
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
+from sparse_pep.data.cells import (
+    ABSENT,
+    FORMS,
+    START,
+    TRUE_AND_FALSE,
+    UNNAMED,
+    Cells,
+    Labels,
+    Table,
+    as_labels,
+    canonical,
+    cells_of,
+    days_in,
+    days_of,
+    frame_of,
+    is_real,
+    to_number,
+    values_in,
+)
 from ..numerics.validation import short_repr
-
-# %% ../../nbs/internals/data/columns.ipynb #558919a9
-UNNAMED = ("", "?", "na", "n/a", "nan", "null")
-ABSENT = (*UNNAMED, "-", "none")  # no numbers, but good names for a class
-TRUE_AND_FALSE = {"true": 1.0, "false": 0.0}
-
-
-class BadCell(ValueError):
-    """The error for a row that cannot be used. `column` names the column at fault, if there is one,
-    `is_text` says whether it holds text where a number is expected, and `row` is the number of the
-    row within the cells at hand, if the message does not name it.
-    """
-
-    def __init__(
-        self,
-        fault: str = "",
-        column: str | None = None,
-        is_text: bool = False,
-        row: int | None = None,
-    ) -> None:
-        super().__init__(fault)
-        self.column = column
-        self.is_text = is_text
-        self.row = row
-
-# %% ../../nbs/internals/data/columns.ipynb #f9036265
-def one_line(cell: Any) -> str:
-    """A value as text, with line breaks replaced by spaces."""
-    return " ".join(str(cell).splitlines()).strip()
-
-
-def to_number(cell: str, kind: str = "number") -> float:
-    """The number in a cell, or NaN if it holds none. In an "input", true and false are numbers."""
-    try:
-        return float(cell) if "_" not in cell else math.nan  # 2024_01 is not 202401
-    except ValueError:
-        words = TRUE_AND_FALSE if kind == "input" else {}
-        return words.get(cell.casefold(), math.nan)
-
-# %% ../../nbs/internals/data/columns.ipynb #bd376b75
-class Labels(NamedTuple):
-    """A column of texts: cell i is texts[places[i]], or empty if places[i] is −1. `closed` says
-    whether they are known to be categories, whatever they look like.
-    """
-
-    places: np.ndarray
-    texts: Sequence[str]
-    closed: bool = False
-
-
-Cells = np.ndarray | Labels
-
-# %% ../../nbs/internals/data/columns.ipynb #54f9b0e9
-def pyarrow_for(what: str) -> ModuleType:
-    """pyarrow with its reader of Parquet. ValueError, which says what to install, if it is
-    missing.
-    """
-    try:
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError:
-        raise ValueError(f"{what} needs pyarrow: pip install pyarrow.") from None
-    return pyarrow
-
-# %% ../../nbs/internals/data/columns.ipynb #4a12787e
-def series_cells(column: pd.Series, name: str) -> Cells:
-    """The cells of a column of pandas. `BadCell` unless they are all text, all numbers or all
-    dates.
-    """
-    kind = column.dtype
-    if isinstance(kind, pd.CategoricalDtype):
-        return Labels(
-            column.cat.codes.to_numpy(int), [*map(canonical, column.cat.categories)], True
-        )
-    if isinstance(kind, pd.PeriodDtype):
-        column = column.dt.to_timestamp()
-    if pd.api.types.is_timedelta64_dtype(kind):
-        column = column / pd.Timedelta(days=1)
-    if pd.api.types.is_datetime64_any_dtype(column.dtype):
-        dates = column.dt.tz_localize(None).to_numpy()
-        found = dates.astype("datetime64[us]")
-        if np.any(
-            found.astype("datetime64[Y]").astype(int) != dates.astype("datetime64[Y]").astype(int)
-        ):
-            raise BadCell(f"column {name!r} holds a date too far from 1970 to be read", name)
-        return found
-    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(kind):
-        return column.to_numpy(float, na_value=np.nan)
-    try:
-        places, values = pd.factorize(column.to_numpy(object, na_value=None))
-    except TypeError as error:
-        raise BadCell(
-            f"column {name!r} holds objects; numbers, text or dates are expected ({error})", name
-        ) from error
-    values = list(values)
-    if values and all(
-        isinstance(value, Number) and not isinstance(value, complex) for value in values
-    ):
-        return np.array([*map(float, values), np.nan])[places]
-    if values and all(hasattr(value, "year") for value in values):
-        return np.array(
-            [np.datetime64(value, "us") for value in values] + ["NaT"], "datetime64[us]"
-        )[places]
-    odd = [value for value in values if not isinstance(value, (str, time))]
-    if odd:
-        raise BadCell(
-            f"column {name!r} holds {short_repr(odd[0])}; the cells of a column must be all "
-            "numbers, all text or all dates",
-            name,
-        )
-    return Labels(places, [one_line(value) for value in values])
-
-# %% ../../nbs/internals/data/columns.ipynb #bc2cf3d2
-def is_table(X: Any) -> bool:
-    """Whether X is a dataframe of pandas or polars, or a table of Arrow, in memory."""
-    return (
-        hasattr(X, "columns")
-        and not hasattr(X, "dask")
-        and (hasattr(X, "dtypes") or hasattr(X, "schema"))
-    )
-
-# %% ../../nbs/internals/data/columns.ipynb #fef6efa2
-def frame_of(table: Any) -> pd.DataFrame:
-    """A table of pandas, polars or Arrow, or an array (N, D), as a table of pandas with texts
-    for names. ValueError unless they differ.
-    """
-    if isinstance(table, np.ndarray):
-        return pd.DataFrame(table, columns=[f"x{d + 1}" for d in range(table.shape[1])])
-    if not isinstance(table, pd.DataFrame):
-        pyarrow_for("a table of Arrow or polars")
-        table = table.to_pandas()
-    names = [str(name) for name in table.columns]
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise ValueError(
-            f"the names of columns must be different texts; got {short_repr(twice[0])} twice."
-        )
-    return table if names == list(table.columns) else table.set_axis(names, axis=1)
-
-# %% ../../nbs/internals/data/columns.ipynb #125ff819
-def cells_of(table: Any, names: Sequence[str]) -> dict[str, Cells]:
-    """Some columns of a table, or of cells by name. ValueError if one is not there, or holds
-    other objects.
-    """
-    if isinstance(table, Mapping):
-        return {name: table[name] for name in names}
-    table = frame_of(table)
-    missing = [name for name in names if name not in table.columns]
-    if missing:
-        raise ValueError(
-            f"`X` has no column {missing[0]!r}, which the model was fitted to; it has "
-            f"{short_repr(list(table.columns))}."
-        )
-    return {name: series_cells(table[name], name) for name in names}
-
-# %% ../../nbs/internals/data/columns.ipynb #37a9f152
-def canonical(value: Any) -> str:
-    """The name of a level: the text of a value, without the zeros of a whole number such as 3.0."""
-    return re.sub(r"^([-+]?\d+)\.0+$", r"\1", one_line(value))
-
-
-def as_labels(cells: Cells) -> Labels:
-    """Cells of any form as texts."""
-    if isinstance(cells, Labels):
-        return cells._replace(texts=[*map(canonical, cells.texts)])
-    places, values = pd.factorize(cells)
-    return Labels(places, [*map(canonical, values.tolist())])
-
-# %% ../../nbs/internals/data/columns.ipynb #3472d60c
-FORMS = {  # of dates in text, and how pandas reads them with one mark
-    "Y-M-D": (r"\d{4}[-/.]\d\d?[-/.]\d\d?", "%Y_%m_%d"),
-    "D.M.Y": (r"\d\d?\.\d\d?\.\d{4}", "%d_%m_%Y"),
-    "D/M/Y": (r"\d\d?[-/]\d\d?[-/]\d{4}", "%d_%m_%Y"),
-    "M/D/Y": (r"\d\d?[-/]\d\d?[-/]\d{4}", "%m_%d_%Y"),
-    "h:m": None,
-}
-CLOCKS = [
-    "",
-    *(f" {clock}{zone}" for clock in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f") for zone in ("", "%z")),
-]
-START = np.datetime64("1970-01-01")
-
-
-def days_in(texts: Sequence[str], form: str) -> np.ndarray:
-    """The dates (n,) in texts of this form, in days since the start of 1970 (times of day: as a
-    fraction of a day); NaN where there is none. The hour is that of the place, unless another zone
-    is named.
-    """
-    column = pd.Series(list(texts), dtype=object)
-    if form == "h:m":
-        clocks = column.str.fullmatch(r"\d\d?:\d\d(:\d\d(\.\d+)?)?")
-        return np.where(clocks.to_numpy(bool), days_in("1970-1-1 " + column, "Y-M-D"), np.nan)
-    shape, order = FORMS[form]
-    parts = column.str.extract(rf"^({shape})(?:[ T]+(\d\d?:\d\d.*))?$")
-    column = parts[0].str.replace("[-/.]", "_", regex=True) + (" " + parts[1]).fillna("")
-    days = np.full(len(column), np.nan)
-    for clock in CLOCKS if column.notna().any() else ():
-        dates = pd.to_datetime(
-            column[np.isnan(days)], format=order + clock, errors="coerce", utc=True
-        )
-        days[np.isnan(days)] = days_of(dates.dt.tz_localize(None).to_numpy())
-    return days
-
-# %% ../../nbs/internals/data/columns.ipynb #70e7f6f6
-def days_of(dates: np.ndarray) -> np.ndarray:
-    """Dates (n,) as days since the start of 1970, with NaN for NaT."""
-    return (dates - START) / np.timedelta64(1, "D")
 
 # %% ../../nbs/internals/data/columns.ipynb #d356c924
 MOST_TEXTS = 100_000
@@ -242,17 +52,18 @@ class ValueStats(NamedTuple):
     low: float = math.inf
     high: float = -math.inf
     example: str = ""
-    days: frozenset = frozenset()
-    hours: frozenset = frozenset()
+    days: frozenset[float] = frozenset()
+    hours: frozenset[float] = frozenset()
 
     def __add__(self, other: "ValueStats") -> "ValueStats":
-        ends = min(self.low, other.low), max(self.high, other.high), self.example or other.example
         return ValueStats(
-            self.count + other.count,
-            self.total + other.total,
-            *ends,
-            self.days | other.days,
-            self.hours | other.hours,
+            count=self.count + other.count,
+            total=self.total + other.total,
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
+            example=self.example or other.example,
+            days=self.days | other.days,
+            hours=self.hours | other.hours,
         )
 
     @classmethod
@@ -264,21 +75,24 @@ class ValueStats(NamedTuple):
         dated: bool = False,
     ) -> "ValueStats":
         """The sum over values (n,), which occur so many times; NaN do not count."""
-        here = np.flatnonzero(~np.isnan(values))
-        if not len(here):
+        rows = np.flatnonzero(~np.isnan(values))
+        if not len(rows):
             return cls()
-        counts = np.broadcast_to(counts, np.shape(values))[here]
-        values = values[here]
-        parts = (np.floor(values), np.round(24.0 * (values % 1.0), 3)) if dated else ()
-        marks = (frozenset(np.unique(part).tolist()) for part in parts)
-        example = texts[here[0]] if len(texts) else ""
-        return cls(
+        counts = np.broadcast_to(counts, np.shape(values))[rows]
+        values = values[rows]
+        stats = cls(
             int(counts.sum()),
             float(counts @ values),
             float(values.min()),
             float(values.max()),
-            example,
-            *marks,
+        )
+        if len(texts):
+            stats = stats._replace(example=texts[rows[0]])
+        if not dated:
+            return stats
+        hours = np.round(24.0 * (values % 1.0), 3)
+        return stats._replace(
+            days=frozenset(np.floor(values).tolist()), hours=frozenset(hours.tolist())
         )
 
 # %% ../../nbs/internals/data/columns.ipynb #000e3c9d
@@ -296,17 +110,16 @@ class ColumnStats:
     closed: bool = False
 
     def __add__(self, other: "ColumnStats") -> "ColumnStats":
-        forms = {form: self.form(form) + other.form(form) for form in {**self.forms, **other.forms}}
         texts = dict(self.texts)
         for text, count in other.texts.items():
             if text in texts or len(texts) < MOST_TEXTS:
                 texts[text] = texts.get(text, 0) + count
         return ColumnStats(
-            self.rows + other.rows,
-            self.empty + other.empty,
-            forms,
-            texts,
-            self.closed or other.closed,
+            rows=self.rows + other.rows,
+            empty=self.empty + other.empty,
+            forms={form: self.form(form) + other.form(form) for form in self.forms | other.forms},
+            texts=texts,
+            closed=self.closed or other.closed,
         )
 
     def form(self, form: str) -> ValueStats:
@@ -334,45 +147,45 @@ class ColumnStats:
     def of(cls, cells: Cells) -> "ColumnStats":
         """The statistics of some cells."""
         if isinstance(cells, Labels):
-            counts = np.bincount(cells.places[cells.places >= 0], minlength=len(cells.texts))
-            counts = (
-                pd.Series(counts, pd.Index(cells.texts, dtype=object))
-                .groupby(level=0, sort=False)
-                .sum()
-            )
-            counts = counts[(counts > 0) & ~counts.index.str.casefold().isin(UNNAMED)]
-            forms = {
-                form: ValueStats.of(values, counts.to_numpy(), counts.index, form in FORMS)
-                for form, values in readings(counts.index).items()
-                if not np.isnan(values).all()
-            }
-            return cls(
-                len(cells.places),
-                len(cells.places) - int(counts.sum()),
-                forms,
-                counts[:MOST_TEXTS].to_dict(),
-                cells.closed,
-            )
+            return stats_of_texts(cells)
+        rows = len(cells)
         if cells.dtype.kind == "M":
-            cells = days_of(cells)
-            return cls(
-                len(cells), int(np.isnan(cells).sum()), {"Y-M-D": ValueStats.of(cells, dated=True)}
-            )
-        proper = pd.Series(cells[~np.isnan(cells)])
-        texts = (
-            proper.value_counts().sort_index()[:MOST_TEXTS]
-            if np.all(proper == np.round(proper))
-            else {}
-        )
-        texts = {canonical(value): int(count) for value, count in texts.items()}
-        return cls(len(cells), len(cells) - len(proper), {"number": ValueStats.of(cells)}, texts)
+            days = days_of(cells)
+            forms = {"Y-M-D": ValueStats.of(days, dated=True)}
+            return cls(rows, int(np.isnan(days).sum()), forms)
+        values = cells[~np.isnan(cells)]
+        texts = {}
+        if np.all(values == np.round(values)):
+            numbers, counts = np.unique(values, return_counts=True)
+            names = map(canonical, numbers[:MOST_TEXTS].tolist())
+            texts = dict(zip(names, counts.tolist(), strict=False))
+        return cls(rows, rows - len(values), {"number": ValueStats.of(cells)}, texts)
+
+
+def stats_of_texts(cells: Labels) -> ColumnStats:
+    """The statistics of a column of texts."""
+    counts = np.bincount(cells.places[cells.places >= 0], minlength=len(cells.texts))
+    by_text = pd.Series(counts, pd.Index(cells.texts, dtype=object)).groupby(level=0, sort=False)
+    totals = by_text.sum()
+    totals = totals[(totals > 0) & ~totals.index.str.casefold().isin(UNNAMED)]
+    forms = {
+        form: ValueStats.of(values, totals.to_numpy(), totals.index, form in FORMS)
+        for form, values in readings(totals.index).items()
+    }
+    return ColumnStats(
+        rows=len(cells.places),
+        empty=len(cells.places) - int(totals.sum()),
+        forms={form: stats for form, stats in forms.items() if stats.count},
+        texts=totals[:MOST_TEXTS].to_dict(),
+        closed=cells.closed,
+    )
 
 # %% ../../nbs/internals/data/columns.ipynb #dc0ada78
 WITH_UNIT = (
     r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?"
     r"|[-+]?\d+[.,]?\d*\s*[%°$€£]\w?|[$€£]\s*\d[\d.,]*"
 )
-ODD = {"comma": re.compile(r"[-+]?[\d.]*\d,\d+"), "unit": re.compile(WITH_UNIT)}
+ODD = {"comma": r"[-+]?[\d.]*\d,\d+", "unit": WITH_UNIT}
 
 
 def readings(texts: Sequence[str]) -> dict[str, np.ndarray]:
@@ -380,44 +193,47 @@ def readings(texts: Sequence[str]) -> dict[str, np.ndarray]:
     dates, and "infinite", "absent" and the two forms of numbers that a person must correct, "comma"
     and "unit".
     """
+    column = pd.Series(list(texts), dtype=object)
     numbers = np.array([to_number(text, "input") for text in texts], dtype=float)
-    odd = [(k, texts[k]) for k in np.flatnonzero(np.isnan(numbers))]
-    absent = np.zeros(len(numbers), dtype=bool)
-    absent[[k for k, text in odd if text.casefold() in ABSENT]] = True
-    found = {"number": np.where(np.isinf(numbers), np.nan, numbers)}
-    found |= {
-        form: np.where(mask, 0.0, np.nan)
-        for form, mask in (("infinite", np.isinf(numbers)), ("absent", absent))
+    infinite = np.isinf(numbers)
+    absent = np.isnan(numbers) & column.str.casefold().isin(ABSENT).to_numpy()
+    values = {
+        "number": np.where(infinite, np.nan, numbers),
+        "infinite": np.where(infinite, 0.0, np.nan),
+        "absent": np.where(absent, 0.0, np.nan),
     }
-    rest = [k for k, text in odd if not absent[k] and re.match(r"[\d$€£.,+-]", text)]
-    for form in FORMS if rest else ():
-        found[form] = np.full(len(texts), np.nan)
-        found[form][rest] = days_in([texts[k] for k in rest], form)
-    rest = [k for k in rest if all(np.isnan(found[form][k]) for form in FORMS)]
-    for form, rule in ODD.items() if rest else ():
-        found[form] = np.full(len(texts), np.nan)
-        found[form][[k for k in rest if rule.fullmatch(texts[k])]] = 0.0
-    return found
+    begins = column.str.match(r"[\d$€£.,+-]").to_numpy(bool)
+    unread = np.isnan(numbers) & ~absent & begins
+    if not np.any(unread):
+        return values
+    for form in FORMS:
+        values[form] = np.full(len(texts), np.nan)
+        values[form][unread] = days_in(column[unread], form)
+    unread &= np.all([np.isnan(values[form]) for form in FORMS], axis=0)
+    for form, pattern in ODD.items():
+        matches = column.str.fullmatch(pattern).to_numpy(bool)
+        values[form] = np.where(unread & matches, 0.0, np.nan)
+    return values
 
 # %% ../../nbs/internals/data/columns.ipynb #83229ffe
 KINDS = ("number", "category", "date", "leave out", *FORMS)
-RARE = 0.01
-FEWEST = 2
-MOST_LEVELS = 30
-ENOUGH_ROWS = 10  # to say that a column identifies rows
 PERIODS = {"year": 365.2425, "week": 7.0, "day": 1.0}  # in days
-SPANS = {"year": 2 * 365.0, "week": 28.0, "day": 2.0}  # from which on the periodic parts are used
-NUMBERING = re.compile(
-    r"(?i:(^|[\W_])(id|ids|index|idx|row|key|nr|no|number|uuid|guid|unnamed)($|[\W_\d]))|[a-z](ID|Id|Nr)$"
-)
 MISSING = "(missing)"
 OTHER = "(other)"
 ASKED = "as asked"
 
 
+class Unseen(NamedTuple):
+    """Something in a later table that training did not see."""
+
+    column: str
+    what: str  # "a level" or "no value"
+    done: str  # how it is treated
+
+
 @dataclass(frozen=True)
 class Column:
-    """What a column of a table was taken for, and how it becomes numbers: its kind ("number",
+    """What a column of a table is treated as, and how it becomes numbers: its kind ("number",
     "category", "date" or "left out"), what was done in words, the levels of a category and whether
     all others share a column, whether a column marks empty cells and what fills them (dates in days
     since 1970), and of a date its form in text, the day from which days are counted and its
@@ -438,236 +254,273 @@ class Column:
     @property
     def names(self) -> list[str]:
         """The names of the columns of numbers that it becomes."""
-        own = {"number": [""], "date": [""], "left out": []}.get(self.kind)
-        own = (
-            [f"={level}" for level in self.levels] + [f"={OTHER}"] * self.pooled
-            if own is None
-            else own
-        )
-        own += [f":{wave}({period})" for period in self.periods for wave in ("sin", "cos")]
-        return [self.name + end for end in [*own, *[f"={MISSING}"] * self.gaps]]
+        if self.kind == "left out":
+            return []
+        ends = [""]
+        if self.kind == "category":
+            ends = [f"={level}" for level in self.levels]
+        if self.pooled:
+            ends.append(f"={OTHER}")
+        for period in self.periods:
+            ends += [f":sin({period})", f":cos({period})"]
+        if self.gaps:
+            ends.append(f"={MISSING}")
+        return [self.name + end for end in ends]
 
-    def __call__(self, cells: Cells) -> np.ndarray:
+    def transform(self, cells: Cells) -> np.ndarray:
         """The columns of numbers (n, d) for some cells. `BadCell` if one has no value of the
         kind.
         """
         if self.kind == "category":
-            labels = as_labels(cells)
-            width = len(self.names)
-            places = {level: k for k, level in enumerate(self.levels)}
-            other = len(self.levels) if self.pooled else width  # the row of zeros
-            missing = width - 1 if self.gaps else other
-            taken = [
-                missing if text.casefold() in UNNAMED else places.get(text, other)
-                for text in labels.texts
-            ]
-            return np.eye(width + 1, width)[np.array([*taken, missing])[labels.places]]
+            return self.one_hot(as_labels(cells))
         values = values_in(cells, self.form or "number", self.name)
         empty = np.isnan(values)
         values = np.where(empty, self.fill, values)
-        found = [values - self.origin]
+        columns = [values - self.origin]
         for period in self.periods:
             phase = 2.0 * np.pi * values / PERIODS[period]
-            found += [np.where(empty, 0.0, wave(phase)) for wave in (np.sin, np.cos)]
-        return np.column_stack([*found, *[empty] * self.gaps]).astype(float)
+            columns += [np.where(empty, 0.0, np.sin(phase)), np.where(empty, 0.0, np.cos(phase))]
+        if self.gaps:
+            columns.append(empty)
+        return np.column_stack(columns).astype(float)
 
-    def unseen_values(self, cells: Cells) -> Counter[Any]:
-        """How many cells are empty although none was in training, or hold a level that training did
-        not see. The keys are the name, what was found and what is done. If rare levels are pooled,
-        there is a place for others, and a level is never new.
+    def one_hot(self, labels: Labels) -> np.ndarray:
+        """The columns (n, d) of a category: 1 in that of the level, 0 elsewhere. An unseen level
+        has 0 everywhere, unless rare levels are pooled.
         """
-        category = self.kind == "category"
-        empty = []
-        new = []
-        if category or isinstance(cells, Labels):
+        width = len(self.names)
+        places = {level: k for k, level in enumerate(self.levels)}
+        other = width  # the row of zeros
+        if self.pooled:
+            other = len(self.levels)
+        missing = other
+        if self.gaps:
+            missing = width - 1
+        places |= {text: missing for text in labels.texts if text.casefold() in UNNAMED}
+        taken = labels.spread([places.get(text, other) for text in labels.texts], missing)
+        return np.eye(width + 1, width)[taken]
+
+    @property
+    def treatment(self) -> str:
+        """What is done with a cell that training did not see."""
+        if self.kind != "category":
+            return "given the mean of training"
+        if self.pooled:
+            return "treated as a rare level"
+        return "treated as none of its levels"
+
+    def unseen_values(self, cells: Cells) -> Counter[Unseen]:
+        """How many cells are empty although none was in training, or hold a level that training did
+        not see. If rare levels are pooled, there is a place for others, and a level is never new.
+        """
+        unseen: Counter[Unseen] = Counter()
+        is_category = self.kind == "category"
+        if is_category or isinstance(cells, Labels):
             labels = as_labels(cells)
-            absent = [text.casefold() in (UNNAMED if category else ABSENT) for text in labels.texts]
-            known = [
-                gap or not category or text in self.levels
-                for text, gap in zip(labels.texts, absent, strict=True)
-            ]
-            empty = np.array([*absent, True])[labels.places]
-            new = ~np.array([*known, True])[labels.places]
+            words = UNNAMED if is_category else ABSENT
+            empty = labels.spread([text.casefold() in words for text in labels.texts], True)
         else:
             empty = cells != cells  # NaN or NaT
-        other = "treated as a rare level" if self.pooled else "treated as none of its levels"
-        gap = self.name, "no value", other if category else "given the mean of training"
-        found = {
-            (self.name, "a level", other): 0 if self.pooled else np.sum(new),
-            gap: 0 if self.gaps else np.sum(empty),
-        }
-        return Counter({key: int(count) for key, count in found.items() if count})
-
-
-def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
-    """The numbers (n,) in some cells, or with a form of dates the days since 1970; NaN where one is
-    empty. `BadCell` if there is something else.
-    """
-    if isinstance(cells, Labels):
-        absent = np.array([*(text.casefold() in ABSENT for text in cells.texts), True])
-        found = (
-            [to_number(text, "input") for text in cells.texts]
-            if form == "number"
-            else days_in(cells.texts, form)
-        )
-        values = np.where(absent, np.nan, np.append(found, np.nan))
-        rows = np.flatnonzero((~absent & ~np.isfinite(values))[cells.places])
-        if len(rows):
-            text = cells.texts[cells.places[rows[0]]]
-            what = "finite number" if form == "number" else f"date {form}"
-            raise BadCell(
-                f"column {name!r} holds {text[:40]!r}; a {what} is expected",
-                name,
-                True,
-                int(rows[0]),
-            )
-        return values[cells.places]
-    if cells.dtype.kind == "M":
-        if form == "number":
-            raise BadCell(f"column {name!r} holds dates; numbers are expected", name)
-        return days_of(cells)
-    if form != "number" and not np.all(np.isnan(cells)):
-        raise BadCell(f"column {name!r} holds numbers; dates are expected", name)
-    if np.any(np.isinf(cells)):
-        row = int(np.argmax(np.isinf(cells)))
-        raise BadCell(
-            f"column {name!r} holds '{cells[row]}'; a finite number is expected", name, row=row
-        )
-    return cells
+        if is_category and not self.pooled:
+            known = labels.spread([text in self.levels for text in labels.texts], True)
+            level = Unseen(self.name, "a level", self.treatment)
+            unseen[level] = int(np.sum(~known & ~empty))
+        if not self.gaps:
+            unseen[Unseen(self.name, "no value", self.treatment)] = int(np.sum(empty))
+        return +unseen
 
 # %% ../../nbs/internals/data/columns.ipynb #c77971f1
 def column_of(
     name: str, seen: ColumnStats, kind: str | None = None, option: str = "`column_types`"
 ) -> Column:
-    """What a column is taken for by its statistics, or by the user's word `kind`. ValueError, which
+    """What a column is treated as by its statistics, or by the user's word `kind`. ValueError, which
     names the `option` that takes such a word, if it holds numbers or dates that cannot be read.
     """
     if kind == "leave out":
-        return Column(name, "left out", ASKED)
-    words = seen.form("absent").count
-    if seen.n_values - words * (kind != "category") <= 0:
-        return Column(name, "left out", "it has no values")
-    if kind == "category" or (kind is None and seen.closed):
-        return category_of(name, seen, kind is not None)
-    if kind == "number" or (kind is None and seen.all_are("number")):
-        return measured_of(name, seen, "number", kind == "number")
-    if kind in FORMS or kind == "date" or kind is None:
-        forms = [kind] if kind in FORMS else [form for form in FORMS if seen.all_are(form)]
-        if len(forms) > 1:
-            raise ValueError(
-                f"column {name!r} holds dates such as {seen.form(forms[0]).example!r}, of "
-                f"which day and month cannot be told apart; name the form, {option} "
-                f"{name}=D/M/Y or {name}=M/D/Y."
-            )
-        if forms or kind == "date":
-            return measured_of(name, seen, forms[0] if forms else "Y-M-D")
-    for form, help in (
-        (
-            "comma",
-            "a decimal comma; read them with `--decimal ,` (in Python: `decimal=','`), "
-            "and write thousands without a separator",
-        ),
-        ("unit", "a unit; write them without it"),
-        ("infinite", "infinity; a finite number is expected"),
-    ):
-        count = seen.form(form).count
-        if count and count + seen.form("number").count + words == seen.n_values:
-            example = seen.form(form).example[:40]
-            raise ValueError(
-                f"column {name!r} holds {example!r}, numbers with {help}, or take it for "
-                f"a category with {option} {name}=category."
-            )
-    return category_of(name, seen)
+        return left_out(name, ASKED)
+    n_values = seen.n_values
+    if kind != "category":
+        n_values -= seen.form("absent").count
+    if n_values <= 0:
+        return left_out(name, "it has no values")
+    asked = kind is not None
+    if kind is None:
+        kind = likely_kind(name, seen, option)
+    if kind == "category":
+        return category_of(name, seen, asked)
+    if kind == "number":
+        return number_of(name, seen, asked)
+    if kind == "date":
+        kind = date_form(name, seen, option)
+    return date_of(name, seen, kind)
+
+
+def left_out(name: str, reason: str) -> Column:
+    """A column that is not used."""
+    return Column(name, "left out", reason)
+
+
+def likely_kind(name: str, seen: ColumnStats, option: str) -> str:
+    """What a column is without a word of the user: "category", "number" or "date"."""
+    if seen.closed:
+        return "category"
+    if seen.all_are("number"):
+        return "number"
+    if any(seen.all_are(form) for form in FORMS):
+        return "date"
+    refuse_odd_numbers(name, seen, option)
+    return "category"
+
+
+def date_form(name: str, seen: ColumnStats, option: str) -> str:
+    """The form that all dates of a column have. ValueError if there are two."""
+    forms = [form for form in FORMS if seen.all_are(form)]
+    if len(forms) > 1:
+        raise ValueError(
+            f"column {name!r} holds dates such as {seen.form(forms[0]).example!r}, of "
+            f"which day and month cannot be told apart; name the form, {option} "
+            f"{name}=D/M/Y or {name}=M/D/Y."
+        )
+    return forms[0] if forms else "Y-M-D"
 
 # %% ../../nbs/internals/data/columns.ipynb #f3622c3b
-def measured_of(name: str, seen: ColumnStats, form: str, forced: bool = False) -> Column:
-    """A column of numbers (form "number") or of dates, or one left out because all are the same or
-    identify rows. ValueError if no value has this form.
-    """
-    spread = seen.form(form)
-    is_number = form == "number"
-    if spread.count == 0:
-        what = "number" if is_number else f"date {form}"
-        example = next(iter(seen.texts), "")[:40]
-        raise ValueError(f"column {name!r} holds no {what}, but for example {example!r}.")
-    gaps = seen.rows > spread.count
-    span = spread.high - spread.low
-    fill = spread.total / spread.count
-    if spread.low == spread.high and not gaps:
-        same = f"{spread.low:g}" if is_number else spread.example or "the same"
-        return Column(name, "left out", f"it is {same} in all rows")
-    periods = ()
-    origin = 0.0
-    mean = f"{fill:.4g}"
-    if is_number:
-        whole = seen.distinct and all(to_number(text).is_integer() for text in seen.texts)
-        if (
-            not forced
-            and whole
-            and NUMBERING.search(name)
-            and not gaps
-            and seen.rows >= ENOUGH_ROWS
-        ):
-            return Column(name, "left out", "it identifies rows")
-        done = (
-            "1 for true, 0 for false"
-            if any(text.casefold() in TRUE_AND_FALSE for text in seen.texts)
-            else "as it is"
-        )
-    elif form == "h:m":
-        periods = ("day",)
-        done = "fraction of the day, and parts of the day"
-        mean = ""
-    else:
-        days = pd.DatetimeIndex(np.array(sorted(spread.days)).astype("datetime64[D]"))
-        varied = {
-            "year": days.month.nunique() > 1,
-            "week": days.day.nunique() > 4 and days.day_of_week.nunique() > 1,
-            "day": len(spread.hours) > 1,
-        }
-        periods = tuple(period for period in PERIODS if varied[period] and span >= SPANS[period])
-        origin = float(math.floor(spread.low))
-        mean = str(START + int(fill))
-        done = f"days since {START + int(origin)}" + (
-            f", and parts of the {' and '.join(periods)}" if periods else ""
-        )
-    empty = seen.empty + seen.form("absent").count
-    if empty:
-        cells = "cell" if empty == 1 else "cells"
-        done += (
-            f"; {empty} empty {cells} filled with {f'the mean {mean}'.strip()}, and "
-            "marked in a column"
-        )
-    kind, form = ("number", "") if is_number else ("date", form)
-    return Column(name, kind, done, gaps=gaps, fill=fill, form=form, origin=origin, periods=periods)
+REMEDIES = {  # for numbers that a person must correct
+    "comma": "a decimal comma; read them with `--decimal ,` (in Python: `decimal=','`), "
+    "and write thousands without a separator",
+    "unit": "a unit; write them without it",
+    "infinite": "infinity; a finite number is expected",
+}
+
+
+def refuse_odd_numbers(name: str, seen: ColumnStats, option: str) -> None:
+    """Raise a ValueError if all values of a column are numbers, of which some need a remedy."""
+    read = seen.form("number").count + seen.form("absent").count
+    for form, remedy in REMEDIES.items():
+        odd = seen.form(form)
+        if odd.count and odd.count + read == seen.n_values:
+            raise ValueError(
+                f"column {name!r} holds {odd.example[:40]!r}, numbers with {remedy}, or treat it "
+                f"as a category with {option} {name}=category."
+            )
 
 # %% ../../nbs/internals/data/columns.ipynb #65e2988e
+ENOUGH_ROWS = 10  # to say that a column identifies rows
+NUMBERING = re.compile(
+    r"(?i:(^|[\W_])(id|ids|index|idx|row|key|nr|no|number|uuid|guid|unnamed)($|[\W_\d]))|[a-z](ID|Id|Nr)$"
+)
+SPANS = {"year": 2 * 365.0, "week": 28.0, "day": 2.0}  # from which on the periodic parts are used
+
+
+def number_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
+    """A column of numbers, or one left out. ValueError if there is no number."""
+    stats = seen.form("number")
+    require_some(name, seen, stats, "number")
+    gaps = seen.rows > stats.count
+    if stats.low == stats.high and not gaps:
+        return left_out(name, f"it is {stats.low:g} in all rows")
+    if not forced and not gaps and numbers_rows(name, seen):
+        return left_out(name, "it identifies rows")
+    mean = stats.total / stats.count
+    done = "as it is"
+    if any(text.casefold() in TRUE_AND_FALSE for text in seen.texts):
+        done = "1 for true, 0 for false"
+    done += gaps_filled(seen, f"the mean {mean:.4g}")
+    return Column(name, "number", done, gaps=gaps, fill=mean)
+
+
+def numbers_rows(name: str, seen: ColumnStats) -> bool:
+    """Whether a column of numbers only identifies rows."""
+    if seen.rows < ENOUGH_ROWS or not NUMBERING.search(name) or not seen.distinct:
+        return False
+    return all(to_number(text).is_integer() for text in seen.texts)
+
+
+def date_of(name: str, seen: ColumnStats, form: str) -> Column:
+    """A column of dates, or one left out. ValueError if there is no date of this form."""
+    stats = seen.form(form)
+    require_some(name, seen, stats, f"date {form}")
+    gaps = seen.rows > stats.count
+    if stats.low == stats.high and not gaps:
+        return left_out(name, f"it is {stats.example or 'the same'} in all rows")
+    mean = stats.total / stats.count
+    column = Column(name, "date", "", gaps=gaps, fill=mean, form=form)
+    if form == "h:m":
+        done = "fraction of the day, and parts of the day" + gaps_filled(seen, "the mean")
+        return replace(column, done=done, periods=("day",))
+    periods = periods_of(stats)
+    origin = math.floor(stats.low)
+    done = f"days since {START + origin}"
+    if periods:
+        done += f", and parts of the {' and '.join(periods)}"
+    done += gaps_filled(seen, f"the mean {START + int(mean)}")
+    return replace(column, done=done, origin=float(origin), periods=periods)
+
+
+def periods_of(stats: ValueStats) -> tuple[str, ...]:
+    """The periods that dates cover at least twice, and within which they differ."""
+    days = pd.DatetimeIndex(np.array(sorted(stats.days)).astype("datetime64[D]"))
+    varied = {
+        "year": days.month.nunique() > 1,
+        "week": days.day.nunique() > 4 and days.day_of_week.nunique() > 1,
+        "day": len(stats.hours) > 1,
+    }
+    span = stats.high - stats.low
+    return tuple(period for period in PERIODS if varied[period] and span >= SPANS[period])
+
+
+def require_some(name: str, seen: ColumnStats, stats: ValueStats, what: str) -> None:
+    """Raise a ValueError unless some value of a column was read."""
+    if stats.count == 0:
+        example = next(iter(seen.texts), "")[:40]
+        raise ValueError(f"column {name!r} holds no {what}, but for example {example!r}.")
+
+
+def gaps_filled(seen: ColumnStats, mean: str) -> str:
+    """How many empty cells of a column are filled with the mean, in words."""
+    empty = seen.empty + seen.form("absent").count
+    if not empty:
+        return ""
+    return f"; {counted(empty, 'empty cell')} filled with {mean}, and marked in a column"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural unless the number is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+# %% ../../nbs/internals/data/columns.ipynb #710ceaef
+RARE = 0.01
+FEWEST = 2
+MOST_LEVELS = 30
+
+
 def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
     """A column of categories, or one left out because it does not tell groups of rows apart."""
-    counts = Counter()
+    counts: Counter[str] = Counter()
     for text, count in seen.texts.items():
         counts[canonical(text)] += count
     if len(counts) == 1 and not seen.empty:
-        return Column(name, "left out", f"it is {next(iter(counts))[:40]!r} in all rows")
+        return left_out(name, f"it is {next(iter(counts))[:40]!r} in all rows")
     if not forced and seen.distinct and seen.n_values >= min(ENOUGH_ROWS, seen.rows):
-        return Column(name, "left out", "it identifies rows")
+        return left_out(name, "it identifies rows")
     least = max(FEWEST, RARE * seen.rows)
-    often = [level for level, count in counts.items() if count >= least]
-    levels = tuple(sorted(sorted(often, key=lambda level: -counts[level])[:MOST_LEVELS]))
-    rare = len(counts) - len(levels)
+    frequent = [level for level, count in counts.most_common(MOST_LEVELS) if count >= least]
+    n_rare = len(counts) - len(frequent)
     gaps = seen.empty > 0
-    if not levels and not gaps:
-        return Column(
-            name,
-            "left out",
-            f"each of its {len(counts)} levels is rare, so that nothing can be learned about them",
-        )
-    done = f"{len(levels)} {'level' if len(levels) == 1 else 'levels'}, a column for each"
-    done += f"; {rare} rare {'level' if rare == 1 else 'levels'} pooled" if rare else ""
-    done += (
-        f"; {seen.empty} empty {'cell' if seen.empty == 1 else 'cells'} as a level" if gaps else ""
-    )
-    return Column(name, "category", done, levels, rare > 0, gaps)
+    if not frequent and not gaps:
+        reason = f"each of its {n_rare} levels is rare, so that nothing can be learned about them"
+        return left_out(name, reason)
+    done = levels_kept(len(frequent), n_rare, seen.empty)
+    return Column(name, "category", done, tuple(sorted(frequent)), n_rare > 0, gaps)
+
+
+def levels_kept(n_levels: int, n_rare: int, n_empty: int) -> str:
+    """What is done with the levels of a category, in words."""
+    done = f"{counted(n_levels, 'level')}, a column for each"
+    if n_rare:
+        done += f"; {counted(n_rare, 'rare level')} pooled"
+    if n_empty:
+        done += f"; {counted(n_empty, 'empty cell')} as a level"
+    return done
 
 # %% ../../nbs/internals/data/columns.ipynb #0553bdce
 @dataclass(frozen=True)
@@ -677,23 +530,14 @@ class Columns:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(
-        cls, table: Any, kinds: Mapping[str, str] | None = None, rows: np.ndarray | None = None
-    ) -> "Columns":
-        """The columns of a table of pandas, polars or Arrow, of which only `rows` (N,) count, if
-        given. `kinds` says what some columns are to be taken for: "number", "category", "date",
-        "leave out", or the form of a date in text, such as "D/M/Y". ValueError if a column cannot
-        be read.
+    def of(cls, table: Table | np.ndarray, kinds: Mapping[str, str] | None = None) -> "Columns":
+        """The columns of a table of pandas, polars or Arrow. `kinds` says what some columns are to
+        be treated as: "number", "category", "date", "leave out", or the form of a date in text, such
+        as "D/M/Y". ValueError if a column cannot be read.
         """
-        cells = cells_of(table, table if isinstance(table, Mapping) else list(frame_of(table)))
-        if rows is not None:
-            cells = {
-                name: one._replace(places=one.places[rows])
-                if isinstance(one, Labels)
-                else one[rows]
-                for name, one in cells.items()
-            }
-        return cls.of_seen({name: ColumnStats.of(one) for name, one in cells.items()}, kinds)
+        frame = frame_of(table)
+        cells = cells_of(frame, list(frame))
+        return cls.of_seen({name: ColumnStats.of(cells[name]) for name in cells}, kinds)
 
     @classmethod
     def of_seen(
@@ -713,16 +557,14 @@ class Columns:
                 raise ValueError(
                     f"{option}: {name!r} must be one of {', '.join(KINDS)}; got {short_repr(kind)}."
                 )
-        found = cls(
-            tuple(column_of(name, one, kinds.get(name), option) for name, one in seen.items())
-        )
-        if not found.used:
-            why = "; ".join(f"{column.name!r}: {column.done}" for column in found.columns[:5])
+        columns = [column_of(name, seen[name], kinds.get(name), option) for name in seen]
+        if not any(column.names for column in columns):
+            why = "; ".join(f"{column.name!r}: {column.done}" for column in columns[:5])
             raise ValueError(
                 f"no column is left to predict from ({why}); say with {option} what to "
-                "take one for."
+                "treat one as."
             )
-        return found
+        return cls(tuple(columns))
 
     @property
     def names(self) -> list[str]:
@@ -739,103 +581,102 @@ class Columns:
         """The names of the columns of the table that are not left out."""
         return [column.name for column in self.columns if column.names]
 
-    def transform(self, table: Any) -> np.ndarray:
+    def transform(self, table: Table | np.ndarray | Mapping[str, Cells]) -> np.ndarray:
         """The numbers (n, D) for a table that has the columns in `used`, in any order, or for some
         cells by name. ValueError if one is not there, or holds values of another kind.
         """
         cells = cells_of(table, self.used)
-        return np.hstack([column(cells[column.name]) for column in self.columns if column.names])
+        return np.hstack(
+            [column.transform(cells[column.name]) for column in self.columns if column.names]
+        )
 
-    def unseen_values(self, table: Any) -> Counter[Any]:
+    def unseen_values(self, table: Table | np.ndarray | Mapping[str, Cells]) -> Counter[Unseen]:
         """The sum of `Column.unseen_values` over the columns in `used`."""
         cells = cells_of(table, self.used)
-        return sum(
-            (column.unseen_values(cells[column.name]) for column in self.columns if column.names),
-            Counter(),
-        )
+        unseen: Counter[Unseen] = Counter()
+        for column in self.columns:
+            if column.names:
+                unseen += column.unseen_values(cells[column.name])
+        return unseen
 
     def describe(self) -> str:
-        """A text with a line for each column: what it was taken for, and what was done."""
-        rows = [
-            ("column", "taken for", "what was done"),
-            *((shown_name(c.name), c.kind, c.done) for c in self.columns),
-        ]
-        first, second = (max(len(row[k]) for row in rows) for k in (0, 1))
+        """A text with a line for each column: what it is treated as, and what was done."""
+        rows = [("column", "taken for", "what was done")]
+        rows += [(shown_name(c.name), c.kind, c.done) for c in self.columns]
+        first = max(len(row[0]) for row in rows)
+        second = max(len(row[1]) for row in rows)
         return "\n".join(f"{name:<{first}}  {kind:<{second}}  {done}" for name, kind, done in rows)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[dict[str, object]]:
         """The same in types of JSON."""
-        lists = (
-            {"levels": list(column.levels), "periods": list(column.periods)}
+        return [
+            asdict(column) | {"levels": list(column.levels), "periods": list(column.periods)}
             for column in self.columns
-        )
-        return [asdict(column) | parts for column, parts in zip(self.columns, lists, strict=True)]
+        ]
 
     @classmethod
-    def from_json(cls, saved: Any) -> "Columns":
+    def from_json(cls, saved: object) -> "Columns":
         """The inverse of `to_json`. ValueError if something else is given."""
-        kinds = {
-            "levels": list,
-            "periods": list,
-            "pooled": bool,
-            "gaps": bool,
-            "fill": (int, float),
-            "origin": (int, float),
-        }
-        good = isinstance(saved, list) and len(saved) > 0
-        for part in saved if good else ():
-            good &= isinstance(part, dict) and set(part) == {one.name for one in fields(Column)}
-            good = good and all(
-                isinstance(value, kinds.get(name, str)) for name, value in part.items()
-            )
-            good = (
-                good
-                and part["kind"] in ("number", "category", "date", "left out")
-                and math.isfinite(part["fill"] + part["origin"])
-            )
-            good = (
-                good
-                and all(isinstance(level, str) for level in part["levels"])
-                and set(part["periods"]) <= set(PERIODS)
-            )
-            good = good and (
-                part["form"] in FORMS if part["kind"] == "date" else part["form"] == ""
-            )
-        if not good:
+        if not isinstance(saved, list) or not saved or not all(map(is_description, saved)):
             raise ValueError(
                 f"its `columns` must hold a description of each column; got {short_repr(saved)}."
             )
-        return cls(
-            tuple(
-                Column(**part | {name: tuple(part[name]) for name in ("levels", "periods")})
-                for part in saved
-            )
-        )
+        tuples = ({name: tuple(part[name]) for name in ("levels", "periods")} for part in saved)
+        return cls(tuple(Column(**part | more) for part, more in zip(saved, tuples, strict=True)))
+
+
+TYPES = dict.fromkeys((part.name for part in fields(Column)), str) | {
+    "levels": list,
+    "periods": list,
+    "pooled": bool,
+    "gaps": bool,
+    "fill": (int, float),
+    "origin": (int, float),
+}
+
+
+def is_description(part: object) -> bool:
+    """Whether something read from JSON describes a column."""
+    if not isinstance(part, dict) or part.keys() != TYPES.keys():
+        return False
+    if not all(isinstance(part[name], kind) for name, kind in TYPES.items()):
+        return False
+    if part["kind"] not in ("number", "category", "date", "left out"):
+        return False
+    forms: Collection[str] = ("",)
+    if part["kind"] == "date":
+        forms = FORMS
+    return (
+        part["form"] in forms
+        and math.isfinite(part["fill"] + part["origin"])
+        and all(isinstance(level, str) for level in part["levels"])
+        and set(part["periods"]) <= set(PERIODS)
+    )
 
 # %% ../../nbs/internals/data/columns.ipynb #6fd8077e
 def columns_if_mixed(
-    table: Any, kinds: Mapping[str, str] | None = None, weight: np.ndarray | None = None
+    table: Table | np.ndarray,
+    kinds: Mapping[str, str] | None = None,
+    weight: ArrayLike | None = None,
 ) -> Columns | None:
     """The columns of a table or an array, or None if all of them are numbers without gaps and
     `kinds` is empty. Rows of which `weight` (N,) is 0 do not count.
     """
     if not hasattr(table, "__len__"):
         raise ValueError("a lazy table has no rows yet; call its `collect()` first.")
+    frame = frame_of(table)
     if not kinds:
-        table = frame_of(table)
-        numeric = all(
-            pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind)
-            for kind in table.dtypes
-        )
-        if not len(table.columns) or (numeric and not table.isna().any(axis=None)):
+        numeric = all(map(is_real, frame.dtypes))
+        if not len(frame.columns) or (numeric and not frame.isna().any(axis=None)):
             return None
-    counts = None if weight is None else np.asarray(weight) > 0
-    return Columns.of(
-        table, kinds, counts if np.shape(counts) == (len(table),) and np.any(counts) else None
-    )
+    if weight is not None:
+        counts = np.asarray(weight) > 0
+        if counts.shape == (len(frame),) and np.any(counts) and not np.all(counts):
+            frame = frame[counts]
+    return Columns.of(frame, kinds)
 
 # %% ../../nbs/internals/data/columns.ipynb #75d58516
-def unseen_values_text(found: Counter[Any]) -> str:
+def unseen_values_text(unseen: Counter[Unseen]) -> str:
     """The sentences that say what of a later table training did not see; empty if there is
     nothing.
     """
@@ -843,12 +684,13 @@ def unseen_values_text(found: Counter[Any]) -> str:
         "a level": "that training did not see",
         "no value": "although all rows of training have one",
     }
-    return " ".join(
-        f"{count} {'row has' if count == 1 else 'rows have'} {what} of "
-        f"{shown_name(name)!r} {ends[what]}; "
-        f"{'it is' if count == 1 else 'they are'} {done}."
-        for (name, what, done), count in found.items()
-    )
+    sentences = []
+    for (name, what, done), count in unseen.items():
+        verbs = ("row has", "it is") if count == 1 else ("rows have", "they are")
+        sentences.append(
+            f"{count} {verbs[0]} {what} of {shown_name(name)!r} {ends[what]}; {verbs[1]} {done}."
+        )
+    return " ".join(sentences)
 
 
 def shown_name(name: str) -> str:

@@ -27,18 +27,17 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 import pandas as pd
 
-from sparse_pep.data.columns import (
+from sparse_pep.data.cells import (
     ABSENT,
     UNNAMED,
     BadCell,
-    Columns,
-    ColumnStats,
     Labels,
     one_line,
     pyarrow_for,
     series_cells,
     to_number,
 )
+from .columns import Columns, ColumnStats
 from .sources import ArraySource, class_numbers
 from ..numerics.validation import short_repr
 

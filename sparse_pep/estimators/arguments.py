@@ -132,7 +132,7 @@ class Arguments(BaseEstimator):
         is left. It needs X and y in memory, one target and one latent function, `mean=None` and
         `local=None`.
     column_types : "from_dtype" or dict of str to str
-        What the columns of a dataframe are taken for. With "from_dtype", columns of numbers are
+        How the columns of a dataframe are treated. With "from_dtype", columns of numbers are
         numbers, categorical columns are categories, and text is read as numbers or dates if all
         cells are, otherwise as categories. Missing cells are filled and marked, categories get a
         column for each level (`sparse_pep.data.columns`), and columns that are constant or only

@@ -17,15 +17,8 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from sparse_pep.data.columns import (
-    ASKED,
-    BadCell,
-    Columns,
-    columns_if_mixed,
-    frame_of,
-    is_table,
-    unseen_values_text,
-)
+from ..data.cells import BadCell, frame_of, is_table
+from ..data.columns import ASKED, Columns, columns_if_mixed, unseen_values_text
 from ..data.encoder import EncodedSource, Encoder, source_of, targets_of
 from ..data.passes import count_extrapolating_rows, noise_piece, predict_piece
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
