@@ -333,8 +333,9 @@ class Column:
 def column_of(
     name: str, seen: ColumnStats, kind: str | None = None, option: str = "`column_types`"
 ) -> Column:
-    """What a column is treated as by its statistics, or by the user's word `kind`. ValueError, which
-    names the `option` that takes such a word, if it holds numbers or dates that cannot be read.
+    """What a column is treated as by its statistics, or by the user's word `kind`. ValueError,
+    which names the `option` that takes such a word, if it holds numbers or dates that cannot be
+    read.
     """
     if kind == "leave out":
         return left_out(name, ASKED)
@@ -532,8 +533,8 @@ class Columns:
     @classmethod
     def of(cls, table: Table | np.ndarray, kinds: Mapping[str, str] | None = None) -> "Columns":
         """The columns of a table of pandas, polars or Arrow. `kinds` says what some columns are to
-        be treated as: "number", "category", "date", "leave out", or the form of a date in text, such
-        as "D/M/Y". ValueError if a column cannot be read.
+        be treated as: "number", "category", "date", "leave out", or the form of a date in text,
+        such as "D/M/Y". ValueError if a column cannot be read.
         """
         frame = frame_of(table)
         cells = cells_of(frame, list(frame))
