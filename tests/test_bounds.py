@@ -129,7 +129,7 @@ def test_the_order_of_the_bounds_on_random_problems():
         N = rng.integers(1, 13)
         M = rng.integers(1, 6)
         p = RandomProblem(
-            seed, N, M, 2, sorted(KERNELS)[seed % 4], scale_y=10.0 ** rng.integers(-2, 3)
+            seed, N, M, 2, sorted(KERNELS)[seed % 4], units=(1.0, 10.0 ** rng.integers(-2, 3))
         )
         found = np.array(ladder(p, rng.integers(0, 4, size=N)))
         assert np.all(np.diff(found) >= -1e-9 * (N + np.max(np.abs(found)))), seed

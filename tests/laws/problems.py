@@ -225,17 +225,8 @@ class LawCase:
             if isinstance(self.likelihood, SwitchedLikelihood)
             else 0 * self.labels
         )
-        return energy.at_fit(
-            self.likelihood,
-            self.data["y"],
-            offset,
-            fit,
-            *self.covariances(fit.jitter),
-            blocks,
-            powers,
-            weights,
-            groups,
-        )
+        data = energy.Data(self.data["y"], offset, groups, blocks, powers, weights)
+        return energy.at_fit(self.likelihood, data, fit, *self.covariances(fit.jitter))
 
 
 GAUSSIAN = Gaussian(0.2)

@@ -2,6 +2,9 @@
 change with any of them.
 """
 
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import norm
@@ -22,6 +25,36 @@ def gaussian(mean, cov, T, nu, power):
     return value, R @ (mean + power * cov @ nu), R @ cov
 
 
+def posterior(V, outer, blocks, weights):
+    """G of the prior and the sites of a latent function, and mean and covariance of q(v)."""
+    P = np.zeros((len(V), len(V)))
+    h = np.zeros(len(V))
+    for rows, weight, (T, nu) in zip(blocks, weights, outer, strict=True):
+        P += weight * V[:, rows] @ T @ V[:, rows].T
+        h += weight * V[:, rows] @ nu
+    return gaussian(np.zeros(len(h)), np.eye(len(h)), P, h, 1.0)
+
+
+def cavities(mean, cov, inside, outer, inner, power):
+    """G of what is deleted from a block and put in its place, and mean (n,) and variance (n,) of f
+    without the sites of single data; `mean` and `cov` are those of w_b'u under q.
+    """
+    T, nu = outer
+    deleted, mean, cov = gaussian(mean, cov, -T, -nu, power)
+    tau, shift = inner
+    added, mean, cov = gaussian(mean, cov + inside, np.diag(tau), shift, power)
+    total = deleted + added
+    moments = np.empty((2, len(tau)))
+    for n in range(len(tau)):
+        row = [n]
+        value, m, v = gaussian(
+            mean[row], cov[np.ix_(row, row)], -np.diag(tau[row]), -shift[row], power
+        )
+        total += value
+        moments[:, n] = m[0], v[0, 0]
+    return total, moments
+
+
 def log_evidence(z, V, D, blocks, powers, weights, outer, inner):
     """log Z, and the largest variance in each block under q, of w_b'u (at least a millionth of that
     of f), by latent function.
@@ -32,38 +65,22 @@ def log_evidence(z, V, D, blocks, powers, weights, outer, inner):
     single data.
     """
     total = 0.0
-    q = []
+    moments = np.empty((2, *inner.shape[1:]))
     units = np.empty((len(V), len(blocks)))
     for c, V_c in enumerate(V):
-        P = sum(
-            w * V_c[:, rows] @ T @ V_c[:, rows].T
-            for rows, w, (T, _) in zip(blocks, weights, outer[c], strict=True)
-        )
-        h = sum(
-            w * V_c[:, rows] @ nu
-            for rows, w, (_, nu) in zip(blocks, weights, outer[c], strict=True)
-        )
-        value, *moments = gaussian(np.zeros(len(h)), np.eye(len(h)), P, h, 1.0)
-        total = total + value
-        _ = q.append(moments)
-    for b, (rows, a, w) in enumerate(zip(blocks, powers, weights, strict=True)):
-        part = 0.0
-        cavities = np.empty((2, len(V), len(rows)))
-        for c, (m, S) in enumerate(q):
-            W = V[c][:, rows]
-            (T, nu) = outer[c][b]
-            (tau, shift) = inner[:, c, rows]
+        value, m, S = posterior(V_c, outer[c], blocks, weights)
+        total += value
+        for b, (rows, power, weight) in enumerate(zip(blocks, powers, weights, strict=True)):
+            W = V_c[:, rows]
+            cov = W.T @ S @ W
             inside = D[c][np.ix_(rows, rows)]
-            units[c, b] = np.max(np.diag(W.T @ S @ W + 1e-6 * inside))
-            gone, mean, cov = gaussian(W.T @ m, W.T @ S @ W, -T, -nu, a)
-            held, mean, cov = gaussian(mean, cov + inside, np.diag(tau), shift, a)
-            each = [
-                gaussian(mean[[i]], cov[[i]][:, [i]], -tau[[i]][:, None], -shift[[i]], a)
-                for i in range(len(rows))
-            ]
-            part += gone + held + sum(one[0] for one in each)
-            cavities[:, c] = np.array([[one[1][0], one[2][0, 0]] for one in each]).T
-        total += w * (part + np.sum(z(rows, *cavities, a)))
+            units[c, b] = np.max(np.diag(cov + 1e-6 * inside))
+            value, moments[:, c, rows] = cavities(
+                W.T @ m, cov, inside, outer[c][b], inner[:, c, rows], power
+            )
+            total += weight * value
+    for rows, power, weight in zip(blocks, powers, weights, strict=True):
+        total += weight * np.sum(z(rows, *moments[:, :, rows], power))
     return total, units
 
 
@@ -171,52 +188,64 @@ def level(likelihood, y, mean, var, power):
     return one_dimensional(at_g, mean[1], var[1], power, 0.6 / likelihood.gain)
 
 
-def at_fit(likelihood, y, offset, fit, Kuu, Kuf, Kff, blocks, powers, weights, groups):
-    """log Z at the sites of a fit, as a function of a factor of the scale of the conditional; its
-    slope when all sites move at once, given a generator and what is small enough. `offset` (C, N)
-    is the mean of f, `blocks` the rows of each block, `groups` (N,) their likelihoods.
+@dataclass(frozen=True)
+class Data:
+    """Targets, the mean of f (C, N), the number of each row's likelihood (N,), and the rows,
+    powers and weights of the blocks.
     """
-    C = likelihood.n_latent
+
+    y: np.ndarray
+    offset: np.ndarray
+    groups: np.ndarray
+    blocks: list
+    powers: list
+    weights: list
+
+    def levels(self, likelihood, rows, mean, var, power):
+        """log E[p^power] / power for each of some rows, mean and var (C, n)."""
+        levels = np.empty(len(rows))
+        for number in np.unique(self.groups[rows]):
+            same = self.groups[rows] == number
+            offset = self.offset[:, rows[same]] + mean[:, same]
+            part = likelihood.part(int(number))
+            levels[same] = level(part, self.y[rows[same]], offset, var[:, same], power)
+        return levels
+
+
+def at_fit(likelihood, data, fit, Kuu, Kuf, Kff):
+    """log Z at the sites of a fit, as a function of a factor of the scale of the conditional; its
+    slope when all sites move at once, given a generator and what is small enough.
+    """
+    n_latent = likelihood.n_latent
+    blocks = data.blocks
     sites = np.stack([fit.site_precision, fit.site_shift])
     V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
     D = Kff - V.T @ V
-    total = np.dot(weights, [len(rows) for rows in blocks])
     np.fill_diagonal(D, np.maximum(np.diag(D), 0.0))
+    n_rows = np.dot(data.weights, [len(rows) for rows in blocks])
 
-    def z(rows, mean, var, a):
-        found = np.empty(len(rows))
-        for k in np.unique(groups[rows]):
-            own = groups[rows] == k
-            found[own] = level(
-                likelihood.part(int(k)),
-                y[rows[own]],
-                offset[:, rows[own]] + mean[:, own],
-                var[:, own],
-                a,
-            )
-        return found
+    def parts(scale, outer, inner):
+        z = partial(data.levels, likelihood)
+        residual = scale[:, :, None] * D
+        rest = (blocks, data.powers, data.weights, outer, inner)
+        return log_evidence(z, [V] * n_latent, residual, *rest)
 
-    def log_z(outer, inner, v=1.0):
-        scale = fit.scale * v
-        excess = 0.5 * total * np.sum(scale - 1.0 - np.log(scale))
-        return (
-            log_evidence(z, [V] * C, scale[:, :, None] * D, blocks, powers, weights, outer, inner)[
-                0
-            ]
-            - excess
-        )
+    def log_z(outer, inner, factor=1.0):
+        scale = fit.scale * factor
+        excess = 0.5 * n_rows * np.sum(scale - 1.0 - np.log(scale))
+        return parts(scale, outer, inner)[0] - excess
 
     # of w'u, as those of blocks of one are; what is inside of such a block cancels
     if fit.own_sites:
         outer = [
-            [(t[None, None], n[None]) for t, n in zip(*own, strict=True)]
-            for own in zip(*sites, strict=True)
+            [(tau[None, None], nu[None]) for tau, nu in zip(*pair, strict=True)]
+            for pair in zip(*sites, strict=True)
         ]
         inner = np.zeros(sites.shape)
     else:
-        outer = outer_sites([D] * C, *sites, blocks, powers)
+        outer = outer_sites([D] * n_latent, *sites, blocks, data.powers)
         inner = sites
-    units = log_evidence(z, [V] * C, [D] * C, blocks, powers, weights, outer, inner)[1]
-    return lambda v=1.0: log_z(outer, inner, v), lambda rng, enough: slope(
+    units = parts(np.ones(fit.scale.shape), outer, inner)[1]
+    return partial(log_z, outer, inner), lambda rng, enough: slope(
         log_z, outer, inner, units, np.max(Kff), rng, enough
     )

@@ -74,40 +74,43 @@ def as_float(K):
     return np.array(K.tolist(), dtype=float)
 
 
+def block_noise(inside, noise, power, tight):
+    """The covariance that stands for a block's noise and what the inducing points leave, and the
+    penalty of the block; `inside` is that residual (n, n), `noise` a list of n variances.
+    """
+    own = mp.diag(noise)
+    one = mp.eye(len(noise))
+    root = mp.diag([1 / mp.sqrt(variance) for variance in noise])
+    share = root * inside * root
+    if tight:
+        precision = (1 - power) * own**-1 + power * (own + inside) ** -1
+        return precision**-1, log_det(one + (1 - power) * share) / 2
+    if power:
+        penalty = (1 - power) / (2 * power) * log_det(one + power * share)
+    else:
+        penalty = mp.fsum(share[i, i] for i in range(len(noise))) / 2
+    return own + power * inside, penalty
+
+
 def log_evidence(Kuu, Kuf, Kff, y, noise, labels, powers, tight=False):
     """log Z of Gaussian noise from covariances, noise and powers in float64, a block for each
     label, and the size of its terms.
     """
     Kuu, Kuf, K = (mp.matrix(A.tolist()) for A in (Kuu, Kuf, Kff))
-    Q = Kuf.T * Kuu**-1 * Kuf
-    D = K - Q
-    cov = Q.copy()
+    cov = Kuf.T * Kuu**-1 * Kuf
+    D = K - cov
     penalty = mp.mpf(0)
     for label in np.unique(labels):
         rows = np.flatnonzero(labels == label).tolist()
-        a = mp.mpf(float(powers[rows[0]]))
-        one = mp.eye(len(rows))
-        var = [mp.mpf(float(noise[r])) for r in rows]
         inside = mp.matrix([[D[r, s] for s in rows] for r in rows])
-        own = mp.diag(var)
-        root = mp.diag([1 / mp.sqrt(v) for v in var])
-        S = root * inside * root
-        if tight:
-            own = ((1 - a) * own**-1 + a * (own + inside) ** -1) ** -1
-            penalty = penalty + log_det(one + (1 - a) * S) / 2
-        else:
-            own += a * inside
-            penalty += (
-                (1 - a) / (2 * a) * log_det(one + a * S)
-                if a
-                else mp.fsum(S[i, i] for i in range(len(rows))) / 2
-            )
+        variances = [mp.mpf(float(noise[r])) for r in rows]
+        added, part = block_noise(inside, variances, mp.mpf(float(powers[rows[0]])), tight)
+        penalty += part
         for i, r in enumerate(rows):
             for j, s in enumerate(rows):
-                cov[r, s] += own[i, j]
+                cov[r, s] += added[i, j]
     targets = mp.matrix(y.tolist())
     fit = (targets.T * mp.cholesky_solve(cov, targets))[0]
     det = log_det(cov)
-    return float(-(fit + det + len(y) * mp.log(2 * mp.pi)) / 2 - penalty), float(
-        fit + abs(det) + abs(penalty)
-    )
+    value = -(fit + det + len(y) * mp.log(2 * mp.pi)) / 2 - penalty
+    return float(value), float(fit + abs(det) + abs(penalty))

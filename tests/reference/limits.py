@@ -118,42 +118,53 @@ def uncollapsed(K, y, log_p):
     return Result(*dense.predict(K.uu, K.us, K.ss, m, S), bound)
 
 
+class OnlineProcess:
+    """A process with mean k'a and covariance k(x,x') + k' C k', which absorbs sites on w'u."""
+
+    def __init__(self, K):
+        self.K = K
+        self.W = np.linalg.solve(K.uu, K.uf)
+        self.a = np.zeros(len(K.uu))
+        self.C = np.zeros(K.uu.shape)
+
+    def moments(self, n):
+        """Mean and variance of w'u of a datum, and what the variance of f has beyond it."""
+        k = self.K.uf[:, n]
+        prior = self.W[:, n] @ k
+        return k @ self.a, prior + k @ self.C @ k, self.K.ff[n, n] - prior
+
+    def absorb(self, n, tau, nu):
+        """Multiply by a site on w'u of a datum."""
+        mean, var, _ = self.moments(n)
+        s = self.C @ self.K.uf[:, n] + self.W[:, n]
+        self.a = self.a + s * (nu - tau * mean) / (1 + tau * var)
+        self.C = self.C - tau / (1 + tau * var) * np.outer(s, s)
+
+
 def sparse_ep(K, y, slopes, sweeps=200):
     """Csató and Opper's recursion, iterated: each datum is taken out before it is put in again.
 
-    `slopes(y, mean, var)` are log E[p(y|f)] and its first two derivatives in the mean. The process
-    has mean k'a and covariance k(x,x') + k' C k'. What a datum has put in is a site on w'u; taking
-    it out is putting it in with the opposite signs. log Z is the integral of prior times sites,
-    each site scaled so that the tilted mass is right.
+    `slopes(y, mean, var)` are log E[p(y|f)] and its first two derivatives in the mean. What a datum
+    has put in is a site on w'u; taking it out is putting it in with the opposite signs. log Z is
+    the integral of prior times sites, each site scaled so that the tilted mass is right.
     """
-    W = np.linalg.solve(K.uu, K.uf)
-    a = np.zeros(len(K.uu))
-    C = np.zeros(K.uu.shape)
+    process = OnlineProcess(K)
     tau, nu, log_c = np.zeros((3, len(y)))
-
-    def absorb(a, C, n, tau, nu):
-        k = K.uf[:, n]
-        mean = k @ a
-        var = W[:, n] @ k + k @ C @ k
-        s = C @ k + W[:, n]
-        return a + s * (nu - tau * mean) / (1 + tau * var), C - tau / (1 + tau * var) * np.outer(
-            s, s
-        )
-
     for _ in range(sweeps):
-        for n, k in enumerate(K.uf.T):
-            a, C = absorb(a, C, n, -tau[n], -nu[n])
-            mean = k @ a
-            var = W[:, n] @ k + k @ C @ k
-            log_z, q, r = slopes(y[n], mean, K.ff[n, n] + k @ C @ k)
+        for n in range(len(y)):
+            process.absorb(n, -tau[n], -nu[n])
+            mean, var, excess = process.moments(n)
+            log_z, q, r = slopes(y[n], mean, var + excess)
             tau[n] = -r / (1 + r * var)
             nu[n] = (q - r * mean) / (1 + r * var)
             cavity = 0.5 * mean**2 / var - 0.5 * (mean / var + nu[n]) ** 2 / (1 / var + tau[n])
             log_c[n] = log_z + 0.5 * np.log1p(tau[n] * var) + cavity
-            a, C = absorb(a, C, n, tau[n], nu[n])
+            process.absorb(n, tau[n], nu[n])
+    W = process.W
     S = np.linalg.inv(np.linalg.inv(K.uu) + W * tau @ W.T)
     integral = 0.5 * (nu @ W.T @ S @ W @ nu + dense.log_det(S) - dense.log_det(K.uu))
-    return Result(K.us.T @ a, K.ss + K.us.T @ C @ K.us, integral + log_c.sum())
+    cov = K.ss + K.us.T @ process.C @ K.us
+    return Result(K.us.T @ process.a, cov, integral + log_c.sum())
 
 
 def ep(K, y, prior, cross):

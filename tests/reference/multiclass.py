@@ -18,6 +18,13 @@ def softmax_log_density(d):
     )
 
 
+def grid(steps, reach):
+    """Nodes of a trapezoid rule for independent standard normals (n, K), log weights (K,)."""
+    axes = [np.arange(-np.ceil(reach / h), np.ceil(reach / h) + 1) * h for h in steps]
+    x = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")])
+    return x, -0.5 * (x**2).sum(0) + np.log(steps / np.sqrt(2 * np.pi)).sum()
+
+
 def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):
     """z, d1 (C,) and d2 (C,) of one datum; mean, var (C,)."""
     n_classes = len(mean)
@@ -26,9 +33,7 @@ def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):
     s = var[order]
     root = np.linalg.cholesky(np.diag(s[1:]) + s[0])
     steps = np.minimum(widest, fine / np.abs(root).max(axis=0))
-    axes = [np.arange(-np.ceil(reach / h), np.ceil(reach / h) + 1) * h for h in steps]
-    x = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")])
-    log_weight = -0.5 * (x**2).sum(0) + np.log(steps / np.sqrt(2 * np.pi)).sum()
+    x, log_weight = grid(steps, reach)
     ell, first, second = log_density((m[0] - m[1:])[:, None] + root @ x)
     log_tilted = log_weight + power * ell
     log_mass = logsumexp(log_tilted)

@@ -35,9 +35,10 @@ class SearchedGaussian(Gaussian):
 
 
 class RandomProblem:
-    """A model, data, test inputs and a power."""
+    """A model, data, test inputs and a power; `units` are those of X and of y."""
 
-    def __init__(self, seed, N, M, D, name="se", power=0.5, ard=True, scale_X=1.0, scale_y=1.0):
+    def __init__(self, seed, N, M, D, name="se", power=0.5, ard=True, units=(1.0, 1.0)):
+        scale_X, scale_y = units
         rng = np.random.default_rng(seed)
         lengthscale = rng.uniform(0.5, 1.0, size=D if ard else None)
         Z = rng.normal(size=(M, D))
@@ -72,6 +73,5 @@ problems = st.builds(
     name=st.sampled_from(sorted(KERNELS)),
     power=st.sampled_from([0.0, 1e-9, 0.3, 0.5, 1.0, "private"]),
     ard=st.booleans(),
-    scale_X=st.sampled_from([1e-6, 1.0, 1e6]),
-    scale_y=st.sampled_from([1e-6, 1.0, 1e6]),
+    units=st.tuples(st.sampled_from([1e-6, 1.0, 1e6]), st.sampled_from([1e-6, 1.0, 1e6])),
 )
