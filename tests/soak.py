@@ -39,6 +39,7 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from laws import adapter
@@ -67,6 +68,7 @@ from sparse_pep.features import (
     Wavelet,
 )
 from sparse_pep.likelihoods import Softmax
+from sparse_pep.likelihoods.heteroscedastic import SwitchedLikelihood
 from sparse_pep.means import ConstantMean
 from sparse_pep.observations import DIFFERENCE, MEAN, SLOPE, VALUE, Observed
 from sparse_pep.training import LBFGS, Adam
@@ -153,175 +155,238 @@ def random_power(rng):
     return float(rng.choice([0.0, 1.0, rng.uniform(), 10.0 ** rng.uniform(-9, -1)]))
 
 
-def random_likelihood(rng, name=None):
-    """A likelihood, targets for 12 rows, and the units of f^2 and the mean of f that suit them."""
-    N = 12
-    unit = 10.0 ** rng.uniform(-6, 6)
-    middle = rng.uniform(-12, 12)
-    labels = rng.choice([-1.0, 1.0], N)
-    counts = rng.poisson(2.0, N).astype(float)
-    normal = rng.normal(size=N)
-    classes = np.append([0.0, 1.0, 2.0], rng.integers(0, 3, N - 3))
+class Targets(NamedTuple):
+    """A likelihood, targets, and the units of f^2 and the mean of f that suit them."""
+
+    likelihood: likelihoods.Likelihood
+    y: np.ndarray
+    variance: float = 1.0
+    mean: float = 0.0
+
+
+ROWS = 12
+
+
+def labelled(likelihood, rng):
+    return Targets(likelihood, rng.choice([-1.0, 1.0], ROWS))
+
+
+def counted(likelihood, rng):
+    return Targets(likelihood, rng.poisson(2.0, ROWS).astype(float))
+
+
+def classified(likelihood, rng):
+    return Targets(likelihood, np.append([0.0, 1.0, 2.0], rng.integers(0, 3, ROWS - 3)))
+
+
+def measured(likelihood, rng, unit):
+    return Targets(likelihood, unit * rng.standard_t(3, ROWS), unit**2)
+
+
+def positive(likelihood, rng, signs=(1.0,)):
+    mean = rng.uniform(-12, 12)
+    amounts = np.exp(mean + rng.normal(size=ROWS))
+    return Targets(likelihood, amounts * rng.choice(signs, ROWS), 1.0, mean)
+
+
+def random_shape(rng):
+    return 10.0 ** rng.uniform(-0.5, 1)
+
+
+def random_gaussian(rng, unit):
+    noise = likelihoods.Gaussian(unit**2 * 10.0 ** rng.uniform(-4, 1))
+    return Targets(noise, unit * rng.normal(size=ROWS), unit**2)
+
+
+def random_switched(rng, unit):
+    noise = likelihoods.Gaussian(10.0 ** rng.uniform(-2.5, 1))
+    return labelled(SwitchedLikelihood((noise, likelihoods.Probit())), rng)
+
+
+def random_student(rng, unit):
+    likelihood = likelihoods.StudentT(rng.uniform(1, 9), unit * rng.uniform(0.1, 1))
+    return measured(likelihood, rng, unit)
+
+
+def random_heteroscedastic(rng, unit):
+    base_variance = unit**2 * rng.uniform(0.1, 1)
+    gain = rng.uniform(0.2, 1) / unit
+    return measured(likelihoods.HeteroscedasticGaussian(base_variance, gain), rng, unit)
+
+
+def random_tobit(rng, unit):
     low = rng.choice([None, -0.5 * unit])
-    amounts = np.exp(middle + normal)
-    shape = 10.0 ** rng.uniform(-0.5, 1)
-    real = unit * rng.standard_t(3, N)
-    kinds = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
-    name = name or str(
-        rng.choice(
-            [one for one, kind in kinds.items() if not issubclass(kind, likelihoods.Gaussian)]
-        )
-    )
-    own, y, variance, mean = {
-        "Gaussian": (
-            {"noise_variance": unit**2 * 10.0 ** rng.uniform(-4, 1)},
-            unit * normal,
-            unit**2,
-            0.0,
-        ),
-        "Probit": ({}, labels, 1.0, 0.0),
-        "SwitchedLikelihood": (
-            {"parts": (likelihoods.Gaussian(10.0 ** rng.uniform(-2.5, 1)), likelihoods.Probit())},
-            labels,
-            1.0,
-            0.0,
-        ),
-        "Logit": ({}, labels, 1.0, 0.0),
-        "NoisyProbit": ({"flip": 10.0 ** rng.uniform(-6, -1)}, labels, 1.0, 0.0),
-        "Poisson": ({}, counts, 1.0, 0.0),
-        "NegativeBinomial": ({"dispersion": shape}, counts, 1.0, 0.0),
-        "StudentT": (
-            {"df": rng.uniform(1, 9), "scale": unit * rng.uniform(0.1, 1)},
-            real,
-            unit**2,
-            0.0,
-        ),
-        "Ordinal": ({"cut_points": np.sort(rng.normal(size=2))}, classes, 1.0, 0.0),
-        "Beta": ({"concentration": 10.0 ** rng.uniform(-0.5, 2)}, expit(2 * normal), 1.0, 0.0),
-        "HeteroscedasticGaussian": (
-            {"base_variance": unit**2 * rng.uniform(0.1, 1), "gain": rng.uniform(0.2, 1) / unit},
-            real,
-            unit**2,
-            0.0,
-        ),
-        "Gamma": ({"shape": shape}, amounts, 1.0, middle),
-        "Weibull": ({"shape": min(shape, 3.0)}, amounts * rng.choice([1, 1, -1], N), 1.0, middle),
-        "Tobit": (
-            {"noise_variance": unit**2 * rng.uniform(0.05, 1), "low": low, "high": 0.8 * unit},
-            real,
-            unit**2,
-            0.0,
-        ),
-        "Binomial": ({"trials": 5}, rng.binomial(5, 0.4, N).astype(float), 1.0, 0.0),
-        "Softmax": ({}, classes, 1.0, 0.0),
-    }[name]
-    likelihood = kinds[name](**own)
-    return likelihood, likelihood.check(y), variance, mean
+    noise_variance = unit**2 * rng.uniform(0.05, 1)
+    return measured(likelihoods.Tobit(noise_variance, low, 0.8 * unit), rng, unit)
 
 
-def evidence(rng, name=None):
+def random_beta(rng, unit):
+    likelihood = likelihoods.Beta(10.0 ** rng.uniform(-0.5, 2))
+    return Targets(likelihood, expit(2 * rng.normal(size=ROWS)))
+
+
+def random_binomial(rng, unit):
+    return Targets(likelihoods.Binomial(5), rng.binomial(5, 0.4, ROWS).astype(float))
+
+
+TARGETS = {  # by the name of the likelihood, drawn in this unit of y
+    "Gaussian": random_gaussian,
+    "Probit": lambda rng, unit: labelled(likelihoods.Probit(), rng),
+    "SwitchedLikelihood": random_switched,
+    "Logit": lambda rng, unit: labelled(likelihoods.Logit(), rng),
+    "NoisyProbit": lambda rng, unit: labelled(
+        likelihoods.NoisyProbit(10.0 ** rng.uniform(-6, -1)), rng
+    ),
+    "Poisson": lambda rng, unit: counted(likelihoods.Poisson(), rng),
+    "NegativeBinomial": lambda rng, unit: counted(
+        likelihoods.NegativeBinomial(random_shape(rng)), rng
+    ),
+    "StudentT": random_student,
+    "Ordinal": lambda rng, unit: classified(likelihoods.Ordinal(np.sort(rng.normal(size=2))), rng),
+    "Beta": random_beta,
+    "HeteroscedasticGaussian": random_heteroscedastic,
+    "Gamma": lambda rng, unit: positive(likelihoods.Gamma(random_shape(rng)), rng),
+    "Weibull": lambda rng, unit: positive(
+        likelihoods.Weibull(min(random_shape(rng), 3.0)), rng, (1.0, 1.0, -1.0)
+    ),
+    "Tobit": random_tobit,
+    "Binomial": random_binomial,
+    "Softmax": lambda rng, unit: classified(Softmax(), rng),
+}
+
+
+def random_targets(rng, name=None):
+    """Targets of the likelihood with this name, or of any but Gaussian noise."""
+    if name is None:
+        kinds = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
+        others = [
+            name for name, kind in kinds.items() if not issubclass(kind, likelihoods.Gaussian)
+        ]
+        name = str(rng.choice(others))
+    targets = TARGETS[name](rng, 10.0 ** rng.uniform(-6, 6))
+    return targets._replace(y=targets.likelihood.check(targets.y))
+
+
+def random_columns(rng, targets, N):
+    """Powers, weights and perhaps blocks and known variances of some rows."""
+    gaussian = type(targets.likelihood) is likelihoods.Gaussian
+    labels = np.arange(N)
+    in_blocks = 0.4 if gaussian else 0.3 * (targets.likelihood.n_latent == 1)
+    if rng.uniform() < in_blocks:
+        drawn = rng.integers(0, 1 + N // 2, N)
+        labels = np.unique(drawn, return_inverse=True)[1]
+    powers = np.array([random_power(rng) for _ in range(N)])
+    private = rng.uniform() < 0.3
+    weight = rng.integers(1, 4, N)[labels]
+    columns = {
+        "power": powers[labels] if private else np.full(N, powers[0]),
+        "weight": weight ** float(rng.uniform() < 0.3),
+    }
+    if len(set(labels)) < N:
+        columns["blocks"] = labels
+    if gaussian and rng.uniform() < 0.3:
+        columns["known_variance"] = targets.likelihood.noise_variance * rng.uniform(0, 2, N)
+    return columns
+
+
+def random_problem(rng, targets):
     """A problem as those of the laws, with any kernel, features, powers, blocks, weights and
-    units, against its dense formula.
+    units.
     """
-    likelihood, y, variance, mean = random_likelihood(rng, name)
-    N = rng.integers(3, len(y) + 1)
+    likelihood = targets.likelihood
+    N = rng.integers(3, ROWS + 1)
     M = rng.integers(1, 6)
     D = rng.integers(1, 4)
     scale = 10.0 ** rng.uniform(-6, 6)
-    mixed = isinstance(likelihood, likelihoods.SwitchedLikelihood)
-    kernel, X, Z = random_kernel(
-        rng,
-        scale * rng.normal(size=(N, D)),
-        scale * rng.normal(size=(M, D)),
-        scale,
-        variance,
-        mixed,
-    )
-    own = rng.uniform() < (0.4 if name else 0.3 * (likelihood.n_latent == 1))
-    labels = np.unique(
-        rng.integers(0, 1 + N // 2, N) if own else np.arange(N), return_inverse=True
-    )[1]
-    power = np.array([random_power(rng) for _ in range(N)])[
-        labels if rng.uniform() < 0.3 else 0 * labels
-    ]
-    drawn = {
-        "X": X,
-        "y": y[:N],
-        "power": power,
-        "weight": rng.integers(1, 4, N)[labels] ** float(rng.uniform() < 0.3),
-    }
-    drawn |= {"blocks": labels} if len(set(labels)) < N else {}
-    drawn |= (
-        {"known_variance": likelihood.noise_variance * rng.uniform(0, 2, N)}
-        if name and rng.uniform() < 0.3
-        else {}
-    )
+    X = scale * rng.normal(size=(N, D))
+    Z = scale * rng.normal(size=(M, D))
+    functionals = isinstance(likelihood, SwitchedLikelihood)
+    kernel, X, Z = random_kernel(rng, X, Z, scale, targets.variance, functionals)
+    columns = random_columns(rng, targets, N)
     features = random_features(rng, kernel, X, Z, scale)
-    more = "tight" if name and rng.uniform() < 0.3 else ""
-    problem = LawCase(likelihood, power, kernel, features, ConstantMean(mean), more, drawn)
-    jitter = float(rng.choice([0.0, 1e-8])) if np.linalg.cond(features.Kuu(kernel)) < 1e8 else 1e-8
-    fit = adapter.evidence(
-        problem.model, adapter.in_memory(**drawn), 0.5, jitter=jitter, tight=problem.tight
+    tight = type(likelihood) is likelihoods.Gaussian and rng.uniform() < 0.3
+    return LawCase(
+        likelihood,
+        columns["power"],
+        kernel,
+        features,
+        ConstantMean(targets.mean),
+        more="tight" if tight else "",
+        drawn={"X": X, "y": targets.y[:N]} | columns,
     )
-    name = type(likelihood).__name__
+
+
+def evidence(rng, name=None):
+    """A random problem against its dense formula."""
+    problem = random_problem(rng, random_targets(rng, name))
+    well_conditioned = np.linalg.cond(problem.features.Kuu(problem.kernel)) < 1e8
+    jitter = float(rng.choice([0.0, 1e-8])) if well_conditioned else 1e-8
+    rows = adapter.in_memory(**problem.drawn)
+    fit = adapter.evidence(problem.model, rows, 0.5, jitter=jitter, tight=problem.tight)
+    name = type(problem.likelihood).__name__
     if not fit.converged:
         return f"{name}: not converged; the fit says so"
     value, size = problem.dense(fit)
-    if not abs(fit.log_evidence - value) <= CLOSE * max(1.0, size):
+    enough = CLOSE * max(1.0, size)
+    if not abs(fit.log_evidence - value) <= enough:
         return f"{name}: log Z {fit.log_evidence!r} instead of {value!r}"
-    rise = 0.0 if problem.gaussian else problem.at_sites(fit)[1](rng, CLOSE * max(1.0, size))
-    return (
-        None
-        if abs(rise) <= CLOSE * max(1.0, size)
-        else f"{name}: log Z rises by {rise} with the sites"
+    if not problem.gaussian:
+        rise = problem.at_sites(fit)[1](rng, enough)
+        if not abs(rise) <= enough:
+            return f"{name}: log Z rises by {rise} with the sites"
+    return None
+
+
+def random_arguments(rng):
+    """Arguments that all estimators share."""
+    trainings = (
+        LBFGS(max_iter=int(rng.integers(1, 30))),
+        LBFGS(max_iter=5),
+        Adam(n_epochs=5),
     )
-
-
-def random_estimator(rng):
-    """An estimator with random arguments, and data for it."""
-    scale = 10.0 ** rng.uniform(-6, 6)
-    kind = str(rng.choice(["regressor", "classifier", "general"]))
-    X = scale * rng.normal(size=(rng.integers(12, 40), rng.integers(1, 4)))
-    N = len(X)
-    tight = bool(rng.uniform() < 0.2)
-    arguments = {
+    return {
         "n_inducing": int(rng.integers(1, 12)),
         "power": random_power(rng),
         "random_state": 0,
         "standardize": bool(rng.integers(2)),
-        "training": (LBFGS(max_iter=int(rng.integers(1, 30))), LBFGS(max_iter=5), Adam(n_epochs=5))[
-            rng.integers(3)
-        ],
+        "training": trainings[rng.integers(3)],
         "jitter": float(rng.choice([0.0, 1e-8, 1e-6])),
         "blocks": int(rng.integers(2, 6)) if rng.uniform() < 0.2 else None,
         "kernel": str(rng.choice(["se", "matern12", "matern32", "matern52", "rq"])),
         "ard": [True, False, "auto"][rng.choice(3, p=[0.6, 0.2, 0.2])],
         "priors": rng.choice([None, "weak"]),
     }
-    if kind == "regressor":
-        y = 10.0 ** rng.uniform(-6, 6) * (np.sin(X[:, 0] / scale) + 0.1 * rng.normal(size=N))
-        local = (
-            20
-            if rng.uniform() < 0.3
-            and arguments["power"] <= 0.8
-            and not (tight or arguments["blocks"])
-            else None
-        )
-        model = SparsePEPRegressor(**arguments | {"standardize": True}, tight=tight, local=local)
-    elif kind == "classifier":
-        y = np.append([0, 1], rng.integers(0, rng.integers(2, 4), N - 2))
-        model = SparsePEPClassifier(
-            **arguments,
-            likelihood="softmax" if np.max(y) > 1 else str(rng.choice(["probit", "logit"])),
-        )
-    else:
-        drawn = (random_likelihood(rng) for _ in range(99))
-        likelihood, y, _, _ = next(
-            one for one in drawn if not isinstance(one[0], Softmax | likelihoods.SwitchedLikelihood)
-        )
-        X, y = X[:12], y[: len(X)]
-        model = SparsePEP(**arguments, likelihood=likelihood)
-    return model, X, y
+
+
+def random_regressor(rng, arguments, X, scale):
+    y = np.sin(X[:, 0] / scale) + 0.1 * rng.normal(size=len(X))
+    tight = bool(rng.uniform() < 0.2)
+    can_be_local = arguments["power"] <= 0.8 and not (tight or arguments["blocks"])
+    arguments["standardize"] = True
+    arguments["local"] = 20 if can_be_local and rng.uniform() < 0.3 else None
+    return SparsePEPRegressor(**arguments, tight=tight), X, 10.0 ** rng.uniform(-6, 6) * y
+
+
+def random_classifier(rng, arguments, X, scale):
+    y = np.append([0, 1], rng.integers(0, rng.integers(2, 4), len(X) - 2))
+    of_two = str(rng.choice(["probit", "logit"]))
+    likelihood = "softmax" if np.max(y) > 1 else of_two
+    return SparsePEPClassifier(**arguments, likelihood=likelihood), X, y
+
+
+def random_general(rng, arguments, X, scale):
+    likelihood = None
+    while likelihood is None or isinstance(likelihood, Softmax | SwitchedLikelihood):
+        likelihood, y, _, _ = random_targets(rng)
+    return SparsePEP(**arguments, likelihood=likelihood), X[:ROWS], y
+
+
+def random_estimator(rng):
+    """An estimator with random arguments, and data for it."""
+    scale = 10.0 ** rng.uniform(-6, 6)
+    X = scale * rng.normal(size=(rng.integers(12, 40), rng.integers(1, 4)))
+    make = (random_regressor, random_classifier, random_general)[rng.integers(3)]
+    return make(rng, random_arguments(rng), X, scale)
 
 
 def fitted(rng):
