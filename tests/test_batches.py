@@ -8,6 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from laws.problems import BLOCKS, PROBLEMS, N, X
+from numpy.testing import assert_array_equal
 from reference.compare import error
 
 from sparse_pep.data.sources import Source
@@ -91,7 +92,7 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
     log Z, and a visit changes nothing.
     """
     case = Case(name, earlier)
-    (fit, gradient) = case.exact()
+    fit, gradient = case.exact()
     batches = case.batches
     if not case.known:
         batches.sites[:] = fit.start
@@ -205,7 +206,7 @@ def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeyp
     result = train(start, data, training=Adam(batch_size=8, n_epochs=1))
     assert result.counts["n_evaluations"] == 0
     assert np.all(np.isnan(result.history))
-    np.testing.assert_array_equal(result.model.theta, start.theta)
+    assert_array_equal(result.model.theta, start.theta)
 
 
 def test_adam_is_as_published():
@@ -289,8 +290,8 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
     resumed = train(*given, training=Adam(**options), callback=stop)
     whole = train(*given, training=Adam(**options | {"checkpoint": None}))
     assert counted == [0, 1, 2, 2, 3, 4, 5]  # the third epoch was not saved when it was stopped
-    np.testing.assert_array_equal(resumed.model.theta, whole.model.theta)
-    np.testing.assert_array_equal(resumed.history, whole.history)
+    assert_array_equal(resumed.model.theta, whole.model.theta)
+    assert_array_equal(resumed.history, whole.history)
     assert (
         resumed.log_evidence
         == whole.log_evidence

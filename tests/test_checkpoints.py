@@ -88,7 +88,7 @@ def test_killed_after_any_evaluation_it_ends_the_same(
     name, in_blocks, after, tmp_path, monkeypatch
 ):
     path = tmp_path / "c.npz"
-    (data, whole) = uninterrupted(name, in_blocks)
+    data, whole = uninterrupted(name, in_blocks)
     before = []
     later = []
     monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", counted(after, before))

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from numpy.testing import assert_allclose
 from sklearn.metrics import log_loss
 
 import sparse_pep.data.tables
@@ -118,7 +119,7 @@ def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model
     assert "response for 9 rows" in result.stderr
     found = numbers(Path("predictions.csv").read_text())
     assert list(found) == ["mean", "std"]
-    np.testing.assert_allclose(found["mean"], 50.0 + 10.0 * np.sin(dose), atol=1.0)
+    assert_allclose(found["mean"], 50.0 + 10.0 * np.sin(dose), atol=1.0)
     assert np.all(found["std"] > 0.4)
     assert np.all(found["std"] < 0.9)
     # to the last digit
@@ -127,7 +128,7 @@ def test_fit_then_predict_recovers_the_function_in_the_units_of_the_target(model
     ends = numbers(
         accept("predict", "model.npz", "new.csv", "--interval", 0.8, "--out", "-").stdout
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         [ends["lower"], ends["upper"]],
         mean + 1.2815515655446004 * np.array([[-1], [1]]) * std,
         rtol=1e-12,
@@ -163,7 +164,7 @@ def test_limits_of_a_fit_arrive_and_are_named_and_the_seed_decides(trial):
     assert fitted.y_scale_ == 1.0
     assert not np.any(fitted.x_mean_)
     mean = numbers(accept("predict", "model.npz", "trial.csv", "--out", "-").stdout)["mean"]
-    np.testing.assert_allclose(mean, fitted.predict(trial[:, :3]), rtol=1e-12)
+    assert_allclose(mean, fitted.predict(trial[:, :3]), rtol=1e-12)
     line[5:] = [5, "--max-iter", 5, "--quiet", "--seed"]
     Z = [accept(*line, seed) and load("model.npz").features_.Z for seed in (1, 1, 2)]
     assert np.array_equal(Z[0], Z[1])
@@ -193,9 +194,9 @@ def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
     assert "likelihood logit: classes down, up\n" in result.stdout
     assert "divided by" not in result.stdout
     fitted = load("model.npz")
-    (train, test) = random_splits(60, 1, 0.25, seed=2)[0]
+    train, test = random_splits(60, 1, 0.25, seed=2)[0]
     assert type(fitted.kernel_).__name__ == "Matern52"
-    np.testing.assert_allclose(fitted.x_mean_, X[train].mean(axis=0))
+    assert_allclose(fitted.x_mean_, X[train].mean(axis=0))
     proba = predictions(fitted, X[test])[1]
     error = np.mean(np.where(proba[:, 1] > 0.5, "up", "down") != y[test])
     scores = f"15 rows held out: error {error:.4f}, NLL {log_loss(y[test], proba):.4f}\n"
@@ -206,7 +207,7 @@ def test_labels_of_any_text_are_fitted_scored_and_predicted(labels):
         in accept("predict", "model.npz", "labels.csv").stderr
     )
     found = pd.read_csv("predictions.csv")
-    (label, proba) = predictions(fitted, X)
+    label, proba = predictions(fitted, X)
     assert list(found) == ["label", "p_down", "p_up"]
     assert found["label"].tolist() == label.tolist()
     np.testing.assert_array_equal(found[["p_down", "p_up"]], proba)
@@ -240,12 +241,12 @@ def test_counts_and_outliers_have_a_mean_and_a_standard_deviation(likelihood, ke
     ]
     result = accept("fit", "counts.csv", "--target", "count", *options)
     fitted = load("model.npz")
-    (train, test) = random_splits(60, 1, 0.25)[0]
+    train, test = random_splits(60, 1, 0.25)[0]
     assert type(fitted.kernel_).__name__ == KERNELS[kernel]
     found = numbers(accept("predict", "model.npz", "counts.csv", "--out", "-").stdout)
     assert list(found) == ["mean", "std"]
     assert np.all(found["std"] > 0.0)
-    np.testing.assert_allclose(found["mean"], np.exp(1.0 + np.sin(dose)), atol=3.0)
+    assert_allclose(found["mean"], np.exp(1.0 + np.sin(dose)), atol=3.0)
     nll = -np.mean(fitted.predict_log_density(dose[test, None], count[test].astype(float)))
     smse = np.mean((found["mean"][test] - count[test]) ** 2) / np.var(count[test])
     assert f"15 rows held out: SMSE {smse:.4f}, NLL {nll:.4f}\n" in result.stdout
@@ -548,8 +549,8 @@ def test_compare_on_a_file(trial, labels, kind):
     found = pd.read_csv("scores.csv")
     assert found["split"].tolist() == [0, 1, 0, 1]
     assert (found[names[0]] < (0.1 if kind == "numbers" else 0.35)).all()
-    np.testing.assert_allclose(np.array(single[1:])[:, 5:7].astype(float), found[names], atol=1e-4)
-    np.testing.assert_allclose(
+    assert_allclose(np.array(single[1:])[:, 5:7].astype(float), found[names], atol=1e-4)
+    assert_allclose(
         np.array(means[1:])[:, 5:7].astype(float), found.groupby("power")[names].mean(), atol=1e-4
     )
 
@@ -825,7 +826,7 @@ def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, more):
     pieces = load("pieces.npz")
     assert pieces.extra_ == whole.extra_
     for name in ("x_mean_", "x_scale_"):
-        np.testing.assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-12)
+        assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-12)
     assert ("times" in whole.extra_["feature_names"]) == ("--weight" not in more)
 
 
@@ -923,7 +924,7 @@ def test_a_mixed_table_in_every_form_gives_the_same_model(houses, words):
     found = pd.read_csv("a.csv")
     assert len(found) == 2
     assert np.all(np.isfinite(found))
-    np.testing.assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
+    assert_allclose(pd.read_csv("b.csv"), found, rtol=1e-6)
 
 
 def test_the_user_decides_what_columns_are_treated_as(houses, monkeypatch):

@@ -12,6 +12,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
@@ -167,9 +168,7 @@ def test_regression_on_two_workers(processes):
     fit, gradient = model_gradient(REGRESSION, Problem(source))
     whole, whole_gradient = model_gradient(REGRESSION, Problem(Rows(X, y, weight, known)))
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-10)
-    np.testing.assert_allclose(
-        to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N
-    )
+    assert_allclose(to_vector(gradient), to_vector(whole_gradient), rtol=1e-10, atol=1e-10 * N)
 
 
 def kill_during(source, method, number):
@@ -201,7 +200,7 @@ def test_worker_killed_in_the_middle_of_training(processes):
     assert len(calls) > 7
     assert "known_answer_of" in calls[5:]  # more was to come
     assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
-    np.testing.assert_allclose(again.history, result.history, rtol=1e-12)
+    assert_allclose(again.history, result.history, rtol=1e-12)
 
 
 def relax(piece, own, pull, size):
@@ -250,7 +249,7 @@ def test_chains_are_cut_and_the_scheduler_forgets_what_is_not_needed(client, sou
     assert len(state) == PIECES  # 10 sweeps, cut after 4 and 8
     assert (found, high) == (pytest.approx(total, rel=1e-13), largest)
     for k in range(PIECES):
-        np.testing.assert_allclose(state[k][0], there[k][0], rtol=1e-13)
+        assert_allclose(state[k][0], there[k][0], rtol=1e-13)
     del state
     until(lambda: before >= tasks_of(client))
     (
@@ -515,7 +514,7 @@ def test_worker_killed_in_the_middle_of_a_search(processes):
     assert fit.n_sweeps == whole.n_sweeps
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)
     for k in range(len(fit.start)):
-        np.testing.assert_allclose(fit.start[k][0], whole.start[k][0], rtol=1e-8, atol=1e-8)
+        assert_allclose(fit.start[k][0], whole.start[k][0], rtol=1e-8, atol=1e-8)
 
 
 def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
@@ -533,7 +532,7 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
         assert source.encoded_by.used == expected.used
         assert list(source.feature_names) == expected.names
         found = np.concatenate([piece.X for piece in source.pieces()])
-        np.testing.assert_allclose(found, expected.transform(mixed), rtol=1e-13)
+        assert_allclose(found, expected.transform(mixed), rtol=1e-13)
     gaps = DaskSource(frame(mixed[["a", "b", "y"]]), "y", client=client, column_types={})
     assert gaps.feature_names == ("a", "a=(missing)", "b")
     plain = DaskSource(frame(), "y", client=client, column_types={})
@@ -544,4 +543,4 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
             frame(mixed[inputs]), frame(mixed)["y"]
         )
     later = mixed[:50].assign(word="unseen").drop(columns="note")
-    np.testing.assert_allclose(model.predict(frame(later)), model.predict(later), rtol=1e-10)
+    assert_allclose(model.predict(frame(later)), model.predict(later), rtol=1e-10)

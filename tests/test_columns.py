@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
@@ -195,7 +196,7 @@ def test_every_form_of_a_table_gives_the_same_numbers(form, tmp_path):
     assert kinds_of(again) == kinds_of(columns)
     assert again.names == columns.names
     np.testing.assert_allclose(again.transform(table), columns.transform(TABLE), rtol=1e-14)
-    np.testing.assert_array_equal(columns.transform(table), columns.transform(TABLE))
+    assert_array_equal(columns.transform(table), columns.transform(TABLE))
 
 
 def test_categories_of_polars_have_places_without_a_sign():
@@ -222,7 +223,7 @@ def test_a_later_table_may_differ(quiet):
     assert sum(values[0] for name, values in X.items() if name.startswith(("city", "size"))) == 0.0
     assert X["sold:sin(year)"][0] == 0.0
     assert X["garden"][0] == columns.columns[3].fill
-    np.testing.assert_array_equal(columns.transform(later[1:]), columns.transform(TABLE[::-1][1:4]))
+    assert_array_equal(columns.transform(later[1:]), columns.transform(TABLE[::-1][1:4]))
     assert {key[:2]: count for key, count in columns.unseen_values(later).items()} == {
         ("city", "a level"): 1,
         ("garden", "no value"): 1,
@@ -291,12 +292,12 @@ def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
         pa.Table.from_pandas(TABLE),
         X,
     ):
-        np.testing.assert_array_equal(model.predict(table), plain.predict(X))
+        assert_array_equal(model.predict(table), plain.predict(X))
     assert model.score(TABLE, TARGET) == plain.score(X, TARGET)
     model.save(tmp_path / "m.npz")
     again = load(tmp_path / "m.npz")
     assert again.columns_ == model.columns_
-    np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+    assert_array_equal(again.predict(TABLE), model.predict(TABLE))
     state = read_archive(tmp_path / "m.npz", "sparse_pep model", FORMAT_VERSION)
     for columns in (None, 5, state["columns"][1:], state["columns"][:1] + state["columns"]):
         write_archive(
@@ -405,7 +406,7 @@ def test_columns_need_names_and_each_another():
     X = np.where(
         np.arange(60).reshape(20, 3) % 7 == 3, np.nan, np.random.default_rng(0).normal(size=(20, 3))
     )
-    np.testing.assert_array_equal(
+    assert_array_equal(
         *(
             SparsePEPRegressor(training=None, n_inducing=4, random_state=0)
             .fit(rows, np.arange(20.0))

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from sparse_pep.datasets import (
     data_directory,
@@ -60,8 +61,8 @@ def test_diabetes_needs_no_folder(monkeypatch):
     assert len(data.feature_names) == 10
     assert len(data.splits) == 10
     order = np.random.default_rng(9).permutation(442)
-    np.testing.assert_array_equal(data.splits[9][0], order[:398])
-    np.testing.assert_array_equal(data.splits[9][1], order[398:])
+    assert_array_equal(data.splits[9][0], order[:398])
+    assert_array_equal(data.splits[9][1], order[398:])
     for loader, name, words in (
         (
             load_regression,
@@ -90,7 +91,7 @@ def test_random_splits_share_out_every_row(n, fraction):
     for train, test in random_splits(n, 2, fraction):
         assert len(train)
         assert len(test)
-        np.testing.assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(n))
+        assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(n))
 
 
 def folder_with(tmp_path, splits):
@@ -109,9 +110,9 @@ def test_a_folder_of_data(tmp_path, monkeypatch):
     monkeypatch.setenv("SPARSE_PEP_DATA", str(folder))
     assert list_datasets() == ("diabetes", "tiny")
     tiny = load_regression("tiny")
-    np.testing.assert_array_equal(tiny.splits[0][0], [0, 1, 3])
-    np.testing.assert_array_equal(tiny.splits[1][0], [3])
-    np.testing.assert_array_equal(tiny.y, [0, -1, -2, -3])
+    assert_array_equal(tiny.splits[0][0], [0, 1, 3])
+    assert_array_equal(tiny.splits[1][0], [3])
+    assert_array_equal(tiny.y, [0, -1, -2, -3])
     with pytest.raises(
         ValueError,
         match="there are for regression: diabetes, tiny; for classification: breast_cancer, "
@@ -197,8 +198,8 @@ def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
     assert words.name == "words"
     assert words.y.tolist() == ["yes", "no"]
     assert words.feature_names == ("a",)
-    np.testing.assert_array_equal(words.splits[0][0], [0])
-    np.testing.assert_array_equal(words.splits[0][1], [1])
+    assert_array_equal(words.splits[0][0], [0])
+    assert_array_equal(words.splits[0][1], [1])
     with pytest.raises(
         ValueError, match=f"no data set 'word'; .* for classification: {', '.join(known)}.$"
     ):

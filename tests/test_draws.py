@@ -4,6 +4,7 @@ such form is refused.
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import sparse_pep
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
@@ -102,9 +103,7 @@ def test_draws_have_the_law_of_the_predictions_and_the_gradient_of_their_values(
     step = 1e-5
     slopes = [(few(TEST + h) - few(TEST - h)) / (2.0 * step) for h in step * np.eye(2)]
     gradient = few.gradient(TEST)
-    np.testing.assert_allclose(
-        gradient, np.stack(slopes, axis=-1), atol=1e-6 * np.abs(gradient).max()
-    )
+    assert_allclose(gradient, np.stack(slopes, axis=-1), atol=1e-6 * np.abs(gradient).max())
     model.save(tmp_path / "model.npz")
     again = sparse_pep.load(tmp_path / "model.npz").sample_functions(3, n_features=20)
     np.testing.assert_array_equal(again(TEST), few(TEST))
@@ -113,8 +112,8 @@ def test_draws_have_the_law_of_the_predictions_and_the_gradient_of_their_values(
 def test_a_draw_is_the_same_in_pieces():
     draw = fixed().sample_functions(2, n_features=3000)
     many = rng.uniform(0.0, 10.0, (400, 2))  # more than one piece
-    np.testing.assert_allclose(draw(many)[::50], draw(many[::50]), atol=1e-10)
-    np.testing.assert_allclose(draw.gradient(many)[::50], draw.gradient(many[::50]), atol=1e-10)
+    assert_allclose(draw(many)[::50], draw(many[::50]), atol=1e-10)
+    assert_allclose(draw.gradient(many)[::50], draw.gradient(many[::50]), atol=1e-10)
 
 
 REFUSED = {

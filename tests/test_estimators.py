@@ -2,6 +2,7 @@
 themselves.
 """
 
+import copy
 import inspect
 import os
 import pickle
@@ -10,11 +11,14 @@ import subprocess
 import sys
 import warnings
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from reference.compare import error
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -207,107 +211,167 @@ for k in range({}):
 """
 
 
+class Saved(NamedTuple):
+    """A model, its file, the model of that file, and its predictions in another process."""
+
+    model: SparsePEP
+    path: Path
+    loaded: SparsePEP
+    elsewhere: dict
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """The models of the table, each with its file, beside which are the predictions of another
-    process.
-    """
+    """The models of the table, by name."""
     folder = tmp_path_factory.mktemp("models")
-    models = {}
+    paths = {name: folder / f"{k}.npz" for k, name in enumerate(SAVED)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for k, (name, make) in enumerate(SAVED.items()):
-            models[name] = make(), folder / f"{k}.npz"
-            models[name][0].save(folder / f"{k}.npz", extra=EXTRA)
+        models = {name: make() for name, make in SAVED.items()}
+        for name, model in models.items():
+            model.save(paths[name], extra=EXTRA)
     assert len(list(folder.iterdir())) == len(SAVED)  # and no file aside
     np.save(folder / "X.npy", X_TEST)
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONWARNINGS": "ignore"}
-    subprocess.run(
-        [sys.executable, "-c", ELSEWHERE.format(len(SAVED))],
-        check=True,
-        cwd=folder,
-        env=environment,
-    )
-    return models
+    script = ELSEWHERE.format(len(SAVED))
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=folder, env=environment)
+    results = {}
+    for name, path in paths.items():
+        with np.load(path.with_suffix(".out.npz")) as elsewhere:
+            results[name] = Saved(models[name], path, load(path), dict(elsewhere))
+    return results
+
+
+def inputs_for(model):
+    """Test inputs with as many columns as the model was fitted to."""
+    return np.resize(X_TEST, (7, len(model.x_mean_)))
+
+
+def predictions_of(model):
+    """What a model says of the test inputs."""
+    inputs = inputs_for(model)
+    mean_or_label = model.predict(inputs)
+    if isinstance(model, SparsePEPClassifier):
+        return model.predict_f(inputs), mean_or_label, model.predict_proba(inputs)
+    return model.predict_f(inputs), mean_or_label, model.predict(inputs, return_std=True)
+
+
+def saved_again(model, folder):
+    model.save(folder / "again.npz")
+    return load(folder / "again.npz")
+
+
+COPIES = {
+    "a file": lambda case, folder: case.loaded,
+    "a file of that": lambda case, folder: saved_again(case.loaded, folder),
+    "a pickle": lambda case, folder: pickle.loads(pickle.dumps(case.model)),
+}
+each_saved = pytest.mark.parametrize("name", SAVED)
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("name", SAVED)
-def test_what_is_saved_predicts_the_same_bits(name, saved, tmp_path):
-    """So do what is saved again and a pickle, and everything else that was fitted comes back
-    with it.
-    """
-    (model, path) = saved[name]
-    same = np.testing.assert_equal
-    back = load(path)
-    copy = pickle.loads(pickle.dumps(model))
-    tests = np.resize(X_TEST, (7, len(model.x_mean_)))
-    back.save(tmp_path / "again.npz")
-    for other in (back, copy, load(tmp_path / "again.npz")):
-        assert type(other) is type(model)
-        same(other.predict_f(tests), model.predict_f(tests))
-        same(other.predict(tests), model.predict(tests))
-        if isinstance(model, SparsePEPClassifier):
-            same(other.predict_proba(tests), model.predict_proba(tests))
-        else:
-            same(other.predict(tests, return_std=True), model.predict(tests, return_std=True))
-    with np.load(f"{path.with_suffix('')}.out.npz") as found:
-        same((found["mean"], found["var"]), model.predict_f(tests))
-        same(found["text"], np.array(model.predict(tests)).astype(str))
-    same(back.parameters(), model.parameters())
+@pytest.mark.parametrize("copy", COPIES)
+@each_saved
+def test_a_copy_predicts_the_same_bits(name, copy, saved, tmp_path):
+    model = saved[name].model
+    other = COPIES[copy](saved[name], tmp_path)
+    assert type(other) is type(model)
+    assert_equal(predictions_of(other), predictions_of(model))
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@each_saved
+def test_another_process_predicts_the_same_bits(name, saved):
+    model, _, _, elsewhere = saved[name]
+    inputs = inputs_for(model)
+    assert_equal((elsewhere["mean"], elsewhere["var"]), model.predict_f(inputs))
+    assert_equal(elsewhere["text"], np.array(model.predict(inputs)).astype(str))
+
+
+@each_saved
+def test_what_was_fitted_comes_back(name, saved):
+    model, _, loaded, _ = saved[name]
+    assert_equal(loaded.parameters(), model.parameters())
+    objects = ("_fit_", "kernel_", "features_", "mean_", "priors_", "diagnostics_")
     for attribute, value in vars(model).items():
-        if attribute.endswith("_") and attribute not in (
-            "_fit_",
-            "kernel_",
-            "features_",
-            "mean_",
-            "priors_",
-            "diagnostics_",
-        ):
-            same(
-                (getattr(back, attribute), np.asarray(getattr(back, attribute)).dtype),
-                (value, np.asarray(value).dtype),
-            )
-    same(
-        back.diagnostics_,
-        {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"},
+        if attribute.endswith("_") and attribute not in objects:
+            other = getattr(loaded, attribute)
+            assert_equal((other, np.asarray(other).dtype), (value, np.asarray(value).dtype))
+    assert_equal(
+        (loaded._jitter, loaded._tight, loaded._blocks),
+        (model._jitter, model._tight, model._blocks),
     )
-    same(back.extra_, EXTRA)
-    apart = [
-        "kernel",
-        "features",
-        "random_state",
-        "noise_variance",
-        "likelihood",
-        "mean",
-        "priors",
-        "training",
-        "power",
-        "blocks",
-    ]
-    own, other = (
-        {key: value for key, value in one.get_params(deep=False).items() if key not in apart}
-        for one in (back, model)
-    )
-    same(own, other | {"fixed": tuple(model.fixed)})
-    assert repr(back.training) == repr(model.training)
-    assert repr(back.priors_) == repr(model.priors_)
-    assert {row for row in back.summary_rows() if row[0] != "advice"} <= set(model.summary_rows())
-    same((back._jitter, back._tight, back._blocks), (model._jitter, model._tight, model._blocks))
+    assert repr(loaded.priors_) == repr(model.priors_)
+
+
+@each_saved
+def test_diagnostics_come_back_without_the_trace_of_parameters(name, saved):
+    model, _, loaded, _ = saved[name]
+    expected = {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"}
+    assert_equal(loaded.diagnostics_, expected)
+    rows = {row for row in loaded.summary_rows() if row[0] != "advice"}
+    assert rows <= set(model.summary_rows())
+
+
+@each_saved
+def test_what_the_user_adds_to_a_file_comes_back(name, saved):
+    assert_equal(saved[name].loaded.extra_, EXTRA)
+
+
+FITTED_ARGUMENTS = (
+    "kernel random_state noise_variance likelihood mean priors training power blocks features"
+).split()
+
+
+def plain_arguments(model):
+    """The arguments of a model, without those whose fitted values a file holds."""
+    arguments = model.get_params(deep=False)
+    return {key: value for key, value in arguments.items() if key not in FITTED_ARGUMENTS}
+
+
+@each_saved
+def test_arguments_come_back(name, saved):
+    model, _, loaded, _ = saved[name]
+    expected = plain_arguments(model) | {"fixed": tuple(model.fixed)}
+    assert_equal(plain_arguments(loaded), expected)
+    assert repr(loaded.training) == repr(model.training)
+
+
+@each_saved
+def test_a_clone_has_the_arguments_and_no_fit(name, saved):
+    model, _, loaded, _ = saved[name]
     assert repr(clone(model)) == repr(model)
-    assert not hasattr(clone(back), "kernel_")
-    assert hasattr(copy, "_data") == (name != "a source")
+    assert not hasattr(clone(loaded), "kernel_")
+
+
+@each_saved
+def test_a_pickle_has_the_data_unless_they_are_a_source(name, saved):
+    model = saved[name].model
+    again = pickle.loads(pickle.dumps(model))
+    assert hasattr(again, "_data") == (name != "a source")
     if name != "a source":
-        same(copy.leave_one_out(), model.leave_one_out())
-        assert copy.log_marginal_likelihood(vector_of(model)) == model.log_marginal_likelihood(
-            vector_of(model)
-        )
-    if isinstance(model.training, LBFGS):
-        trace = model.diagnostics_["log_evidence_trace"]
-        assert model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2)
-        assert trace[-1] > trace[0]
-    if name in ("neighbours", "blocks nearby"):
-        assert model.diagnostics_["local"][:3] != "off"
+        assert_equal(again.leave_one_out(), model.leave_one_out())
+        theta = vector_of(model)
+        assert again.log_marginal_likelihood(theta) == model.log_marginal_likelihood(theta)
+
+
+TRAINED = (
+    "trained, weak priors, more points tried, a power held out, blocks, classes in blocks, "
+    "neighbours, blocks nearby, trained counts, two parameters, a softmax, a noisy probit"
+).split(", ")
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_training_raises_the_evidence_to_that_of_the_model(name, saved):
+    model = saved[name].model
+    trace = model.diagnostics_["log_evidence_trace"]
+    assert model.log_marginal_likelihood_value_ == pytest.approx(trace[-1], rel=SITE_TOL**2)
+    assert trace[-1] > trace[0]
+
+
+@pytest.mark.parametrize("name", ["neighbours", "blocks nearby"])
+def test_local_prediction_is_kept_where_it_is_asked_for(name, saved):
+    assert saved[name].model.diagnostics_["local"][:3] != "off"
 
 
 class Trap:
@@ -423,9 +487,7 @@ def test_extreme_units_are_harmless_or_named(factor):
         SparsePEPRegressor(**options, standardize=True).fit(unit * X, unit * y)
         for unit in (1.0, factor)
     )
-    np.testing.assert_allclose(
-        scaled.predict(factor * X_TEST) / factor, plain.predict(X_TEST), rtol=1e-6
-    )
+    assert_allclose(scaled.predict(factor * X_TEST) / factor, plain.predict(X_TEST), rtol=1e-6)
     for inputs, targets, words in ((factor * X, y, "column 0 of `X`"), (X, factor * y, "`y`")):
         with pytest.raises(ValueError, match=f"{words} spreads over .*give `standardize=True`"):
             SparsePEPRegressor(**options, standardize=False).fit(inputs, targets)
@@ -489,51 +551,107 @@ SCALED = {
 }
 
 
-@pytest.mark.parametrize("case", SCALED)
-@pytest.mark.filterwarnings("ignore")
-def test_standardised_data_are_those_of_a_scaler(case):
-    """Results are in the user's units, up to the Jacobian of densities."""
-    kind, targets, optimiser = SCALED[case]
-    given = ADAM | {"training": optimiser}
-    own = UNITS * X + SHIFT
-    test = UNITS * X_TEST + SHIFT
-    model = kind(**given, standardize=True).fit(own, targets)
-    mean, scale = (targets.mean(), targets.std()) if kind is SparsePEPRegressor else (0.0, 1.0)
-    for name, expected in {
-        "x_mean_": own.mean(axis=0),
-        "x_scale_": own.std(axis=0),
-        "y_mean_": mean,
-        "y_scale_": scale,
-    }.items():
-        np.testing.assert_allclose(getattr(model, name), expected, rtol=1e-12)
-    mean = model.y_mean_
+class Scaled(NamedTuple):
+    """A model that standardises, its data, and the model of the data of a scaler."""
+
+    model: SparsePEP
+    inputs: np.ndarray
+    targets: np.ndarray
+    plain: SparsePEP
+    plain_inputs: np.ndarray
+    plain_targets: np.ndarray
+
+    @property
+    def tests(self):
+        """Test inputs in the user's units, and in those of the scaler."""
+        inputs = UNITS * X_TEST + SHIFT
+        return inputs, (inputs - self.model.x_mean_) / self.model.x_scale_
+
+
+@cache
+def scaled(name):
+    kind, targets, training = SCALED[name]
+    given = ADAM | {"training": training}
+    inputs = UNITS * X + SHIFT
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = kind(**given, standardize=True).fit(inputs, targets)
+        plain_inputs = (inputs - model.x_mean_) / model.x_scale_
+        plain_targets = targets
+        if kind is SparsePEPRegressor:
+            plain_targets = (targets - model.y_mean_) / model.y_scale_
+        plain = kind(**given, standardize=False).fit(plain_inputs, plain_targets)
+    return Scaled(model, inputs, targets, plain, plain_inputs, plain_targets)
+
+
+each_scaled = pytest.mark.parametrize("name", SCALED)
+
+
+@each_scaled
+def test_units_are_those_of_a_scaler(name):
+    model, inputs, targets, *_ = scaled(name)
+    assert_allclose(model.x_mean_, inputs.mean(axis=0), rtol=1e-12)
+    assert_allclose(model.x_scale_, inputs.std(axis=0), rtol=1e-12)
+    regression = isinstance(model, SparsePEPRegressor)
+    units = (targets.mean(), targets.std()) if regression else (0.0, 1.0)
+    assert_allclose((model.y_mean_, model.y_scale_), units, rtol=1e-12)
+
+
+@each_scaled
+def test_the_evidence_of_standardised_data_is_that_of_scaled_data(name):
+    model, _, _, plain, _, _ = scaled(name)
+    assert model.log_marginal_likelihood_value_ == plain.log_marginal_likelihood_value_
+
+
+@each_scaled
+def test_functions_are_in_the_units_of_the_user(name):
+    model, _, _, plain, _, _ = case = scaled(name)
+    ours, theirs = case.tests
+    mean, variance = model.predict_f(ours)
+    plain_mean, plain_variance = plain.predict_f(theirs)
+    assert_array_equal(mean, model.y_mean_ + model.y_scale_ * plain_mean)
+    assert_array_equal(variance, model.y_scale_**2 * plain_variance)
+    draws = model.y_mean_ + model.y_scale_ * plain.sample_f(theirs, 3)
+    assert_array_equal(model.sample_f(ours, 3), draws)
+
+
+@each_scaled
+def test_targets_are_drawn_in_the_units_of_the_user(name):
+    model, _, _, plain, _, _ = case = scaled(name)
+    ours, theirs = case.tests
+    rounding = 1e-12 * isinstance(model, SparsePEPRegressor)
+    draws = model.y_mean_ + model.y_scale_ * plain.sample_y(theirs, 3)
+    assert error(model.sample_y(ours, 3), draws) <= rounding
+
+
+@each_scaled
+def test_densities_have_the_jacobian_of_the_units(name):
+    model, inputs, targets, plain, plain_inputs, plain_targets = scaled(name)
+    rounding = 1e-12 * isinstance(model, SparsePEPRegressor)
+    jacobian = np.log(model.y_scale_)
+    assert error(model.leave_one_out(), plain.leave_one_out() - jacobian) <= rounding
+    density = plain.predict_log_density(plain_inputs, plain_targets) - jacobian
+    assert error(model.predict_log_density(inputs, targets), density) < 1e-11
+
+
+@pytest.mark.parametrize("name", ["regressor", "adam"])
+def test_deviations_are_in_the_units_of_the_user(name):
+    model, _, _, plain, _, _ = case = scaled(name)
+    ours, theirs = case.tests
     scale = model.y_scale_
-    seen = (test - model.x_mean_) / model.x_scale_
-    inputs = (own - model.x_mean_) / model.x_scale_
-    inner = targets if scale == 1.0 else (targets - mean) / scale
-    scaled = kind(**given, standardize=False).fit(inputs, inner)
-    assert model.log_marginal_likelihood_value_ == scaled.log_marginal_likelihood_value_
-    for draws in (lambda one, X: one.predict_f(X)[0], lambda one, X: one.sample_f(X, 3)):
-        np.testing.assert_array_equal(draws(model, test), mean + scale * draws(scaled, seen))
-    np.testing.assert_array_equal(model.predict_f(test)[1], scale**2 * scaled.predict_f(seen)[1])
-    rounding = 1e-12 * (kind is SparsePEPRegressor)
-    assert error(model.sample_y(test, 3), mean + scale * scaled.sample_y(seen, 3)) <= rounding
-    assert error(model.leave_one_out(), scaled.leave_one_out() - np.log(scale)) <= rounding
-    assert (
-        error(
-            model.predict_log_density(own, targets),
-            scaled.predict_log_density(inputs, inner) - np.log(scale),
-        )
-        < 1e-11
-    )
-    if kind is SparsePEPRegressor:
-        (_, std) = model.predict(test, return_std=True)
-        (_, cov) = model.predict(test, return_cov=True)
-        assert error(std, scale * scaled.predict(seen, return_std=True)[1]) < 1e-12
-        assert error(cov, scale**2 * scaled.predict(seen, return_cov=True)[1]) < 1e-12
-    model.partial_fit(own[30:], targets[30:])
-    scaled.partial_fit(inputs[30:], inner[30:])
-    assert model.log_marginal_likelihood_value_ == scaled.log_marginal_likelihood_value_
+    _, std = model.predict(ours, return_std=True)
+    _, cov = model.predict(ours, return_cov=True)
+    assert error(std, scale * plain.predict(theirs, return_std=True)[1]) < 1e-12
+    assert error(cov, scale**2 * plain.predict(theirs, return_cov=True)[1]) < 1e-12
+
+
+@pytest.mark.filterwarnings("ignore")
+@each_scaled
+def test_later_data_are_scaled_like_the_first(name):
+    model, inputs, targets, plain, plain_inputs, plain_targets = copy.deepcopy(scaled(name))
+    model.partial_fit(inputs[30:], targets[30:])
+    plain.partial_fit(plain_inputs[30:], plain_targets[30:])
+    assert model.log_marginal_likelihood_value_ == plain.log_marginal_likelihood_value_
 
 
 def test_what_takes_inputs_takes_them_in_their_own_units():
@@ -544,17 +662,36 @@ def test_what_takes_inputs_takes_them_in_their_own_units():
     assert model.x_scale_[2] == 1.0
     assert model.x_mean_[2] == 1e6
     assert np.all(model.features_.Z[:, 2] == 0.0)
-    np.testing.assert_allclose(
+    assert_allclose(
         model.add_inducing(own[7:8]).features_.Z[-1], (own[7] - model.x_mean_) / model.x_scale_
     )
     assert np.array_equal(fixed_model().x_mean_, [0.0, 0.0])
     assert np.array_equal(fixed_model().x_scale_, [1.0, 1.0])
 
 
-def check_features_and_sites(model, shape):
-    """What is known of the inducing variables, for latent functions of this shape, and the
-    sites.
-    """
+@cache
+def reported(name, power=0.5):
+    """A fitted model that is asked about itself."""
+    if name == "regression":
+        return fixed_model(power=np.linspace(0, 1, 40))
+    if name == "counts":
+        return counts()
+    return classifier(THIRD if name == "softmax" else SIDE, power=power, likelihood=name)
+
+
+CLASSIFIERS = ["probit", "logit", "noisy_probit", "softmax"]
+each_classifier = pytest.mark.parametrize(
+    ("likelihood", "power"), [(name, power) for name in CLASSIFIERS for power in (0.0, 0.5, 1.0)]
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "power"),
+    [("regression", 0.5), ("counts", 0.5), *each_classifier.args[1]],
+)
+def test_q_is_the_prediction_at_the_inducing_points(name, power):
+    model = reported(name, power)
+    shape = (3,) if name == "softmax" else ()
     assert model.q_mean_.shape == (*shape, 6)
     assert model.q_cov_.shape == (*shape, 6, 6)
     assert model.site_precision_.shape == model.site_shift_.shape == (*shape, 40)
@@ -563,77 +700,122 @@ def check_features_and_sites(model, shape):
     assert error(var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6
 
 
-def test_results_agree_with_each_other():
-    model = fixed_model(power=np.linspace(0, 1, 40))
+def test_the_covariance_of_predictions_has_their_deviations():
+    model = reported("regression")
     mean, std = model.predict(X_TEST, return_std=True)
     joint_mean, cov = model.predict(X_TEST, return_cov=True)
-    f_mean, f_var = model.predict_f(X_TEST)
     assert error(joint_mean, mean) < 1e-12
     assert error(np.sqrt(np.diag(cov)), std) < 1e-12
-    np.testing.assert_array_equal(f_mean, mean)
-    assert error(f_var + 0.1, std**2) < 1e-14
     assert np.linalg.eigvalsh(cov)[0] > 0.1 * (1 - 1e-10)
-    check_features_and_sites(model, ())
+
+
+def test_a_target_is_the_function_and_noise():
+    model = reported("regression")
+    mean, std = model.predict(X_TEST, return_std=True)
+    f_mean, f_var = model.predict_f(X_TEST)
+    assert_array_equal(f_mean, mean)
+    assert error(f_var + 0.1, std**2) < 1e-14
     density = -0.5 * np.log(2 * np.pi * std**2) - 0.5 * ((1.0 - mean) / std) ** 2
     assert error(model.predict_log_density(X_TEST, np.ones(7)), density) < 1e-13
-    assert model.score(X, y) == pytest.approx(
-        1 - np.mean((y - model.predict(X)) ** 2) / np.var(y), rel=1e-12
-    )
+
+
+def test_a_regressor_is_scored_by_the_explained_variance():
+    model = reported("regression")
+    explained = 1 - np.mean((y - model.predict(X)) ** 2) / np.var(y)
+    assert model.score(X, y) == pytest.approx(explained, rel=1e-12)
+
+
+def test_a_site_of_gaussian_noise_is_at_its_target():
+    model = reported("regression")
     assert error(model.site_shift_, model.site_precision_ * y) < 1e-15
+
+
+def test_draws_of_targets_have_the_moments_of_predictions():
+    model = reported("regression")
     draws, again = (model.sample_y(X_TEST, 20_000, random_state=1) for _ in range(2))
     assert np.array_equal(draws, again)
+    mean, cov = model.predict(X_TEST, return_cov=True)
+    std = np.sqrt(np.diag(cov))
     assert np.max(np.abs(draws.mean(1) - mean) / std) < 5 / np.sqrt(20_000)
     assert np.max(np.abs(np.cov(draws) - cov)) < 6 / np.sqrt(20_000) * np.max(cov)
 
 
-def test_counts_agree_with_themselves():
-    model = counts()
+def test_counts_have_the_moments_of_their_rate():
+    model = reported("counts")
     mean, std = model.predict(X_TEST, return_std=True)
     f_mean, f_var = model.predict_f(X_TEST)
     assert error(mean, np.exp(f_mean + 0.5 * f_var)) < 1e-14
     assert np.all(std > np.sqrt(mean))
-    np.testing.assert_array_equal(model.predict(X_TEST), mean)
-    check_features_and_sites(model, ())
+    assert_array_equal(model.predict(X_TEST), mean)
+
+
+def test_probabilities_of_counts_add_up_to_their_mean():
+    model = reported("counts")
     grid = np.arange(2000.0)
     density = np.array(
         [np.exp(model.predict_log_density(x[None].repeat(2000, 0), grid)) for x in X_TEST[:2]]
     )
     assert error(density.sum(1), np.ones(2)) < 1e-6
-    assert error(density @ grid, mean[:2]) < 1e-5
+    assert error(density @ grid, model.predict(X_TEST[:2])) < 1e-5
+
+
+def test_counts_are_scored_by_their_log_density():
+    model = reported("counts")
     assert model.score(X, COUNTS) == np.mean(model.predict_log_density(X, COUNTS))
+
+
+def test_draws_of_counts_are_whole_and_have_their_mean():
+    model = reported("counts")
+    mean, std = model.predict(X_TEST, return_std=True)
     draws = model.sample_y(X_TEST, 20_000, random_state=1)
     assert np.max(np.abs(draws.mean(1) - mean) / std) < 6 / np.sqrt(20_000)
     assert np.all(draws == np.round(draws))
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("likelihood", ["probit", "logit", "noisy_probit", "softmax"])
-def test_what_a_classifier_says_agrees_with_itself(power, likelihood):
-    several = likelihood == "softmax"
-    labels, C, shape = (THIRD, 3, (3,)) if several else (SIDE, 2, ())
-    model = classifier(labels, power=power, likelihood=likelihood)
-    mean, var = model.predict_f(X_TEST)
-    assert model.converged_
-    assert mean.shape == var.shape == (7, *shape)
+@each_classifier
+def test_latent_functions_have_a_mean_and_a_variance(likelihood, power):
+    mean, var = reported(likelihood, power).predict_f(X_TEST)
+    assert mean.shape == var.shape == ((7, 3) if likelihood == "softmax" else (7,))
     assert np.all(var > 0)
-    check_features_and_sites(model, shape)
-    proba = model.predict_proba(X_TEST)
-    assert proba.shape == (7, C)
-    assert error(proba.sum(1), np.ones(7)) < 1e-9
-    odds = np.log(proba)
-    assert (
-        error(model.decision_function(X_TEST), odds if several else odds[:, 1] - odds[:, 0]) < 1e-6
-    )
-    assert error(np.exp(model.predict_log_proba(X_TEST)), proba) < 1e-7
-    np.testing.assert_array_equal(model.predict(X_TEST), model.classes_[proba.argmax(1)])
-    assert model.score(X, labels) > 0.8
+
+
+@each_classifier
+def test_probabilities_add_up_and_give_odds_and_labels(likelihood, power):
+    model = reported(likelihood, power)
+    probability = model.predict_proba(X_TEST)
+    assert probability.shape == (7, len(model.classes_))
+    assert error(probability.sum(1), np.ones(7)) < 1e-9
+    odds = np.log(probability)
+    if likelihood != "softmax":
+        odds = odds[:, 1] - odds[:, 0]
+    assert error(model.decision_function(X_TEST), odds) < 1e-6
+    assert error(np.exp(model.predict_log_proba(X_TEST)), probability) < 1e-7
+    assert_array_equal(model.predict(X_TEST), model.classes_[probability.argmax(1)])
+
+
+@each_classifier
+def test_a_classifier_is_right_about_most_training_rows(likelihood, power):
+    labels = THIRD if likelihood == "softmax" else SIDE
+    assert reported(likelihood, power).score(X, labels) > 0.8
+
+
+@each_classifier
+def test_draws_of_labels_have_their_probabilities(likelihood, power):
+    model = reported(likelihood, power)
     draws = model.sample_y(X_TEST, 4000, random_state=1)
-    assert np.max(np.abs(np.mean(draws[..., None] == np.arange(C), axis=1) - proba)) < 0.04
-    told = model.diagnostics_
-    assert told["largest_site_change"] <= 1e-8
-    assert told["sweeps_last"] > 0
-    assert {"quadrature_error", "smallest_step"} <= set(told)
-    assert (told["smallest_cavity"] == 1.0) == (power == 0.0)
+    share = np.mean(draws[..., None] == model.classes_, axis=1)
+    assert np.max(np.abs(share - model.predict_proba(X_TEST))) < 0.04
+
+
+@each_classifier
+def test_a_classifier_says_how_its_sites_were_found(likelihood, power):
+    model = reported(likelihood, power)
+    diagnostics = model.diagnostics_
+    assert model.converged_
+    assert diagnostics["largest_site_change"] <= 1e-8
+    assert diagnostics["sweeps_last"] > 0
+    assert {"quadrature_error", "smallest_step"} <= set(diagnostics)
+    assert (diagnostics["smallest_cavity"] == 1.0) == (power == 0.0)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -643,10 +825,10 @@ def test_labels_of_any_kind_change_names_only(name, several):
     index = THIRD if several and name != "bools" else SIDE
     model = classifier(kinds[index])
     plain = classifier(index)
-    np.testing.assert_array_equal(model.classes_, np.unique(kinds[index]))
+    assert_array_equal(model.classes_, np.unique(kinds[index]))
     assert model.classes_.dtype == kinds.dtype
-    np.testing.assert_array_equal(model.predict_proba(X_TEST), plain.predict_proba(X_TEST))
-    np.testing.assert_array_equal(model.predict(X_TEST), kinds[plain.predict(X_TEST)])
+    assert_array_equal(model.predict_proba(X_TEST), plain.predict_proba(X_TEST))
+    assert_array_equal(model.predict(X_TEST), kinds[plain.predict(X_TEST)])
     log_density = model.predict_log_density(X, kinds[index])
     assert error(log_density, model.predict_log_proba(X)[np.arange(40), index]) < 1e-14
     assert model.score(X, kinds[index]) == np.mean(plain.predict(X) == index)
@@ -672,7 +854,7 @@ def test_gaussian_noise_is_the_regressor(standardize):
         ours.predict(X_TEST, return_std=True), theirs.predict(X_TEST, return_std=True), strict=True
     ):
         assert error(a, b) < 1e-14
-    np.testing.assert_array_equal(ours.site_precision_, theirs.site_precision_)
+    assert_array_equal(ours.site_precision_, theirs.site_precision_)
     assert ours.score(X, y) == np.mean(theirs.predict_log_density(X, y))
 
 
@@ -769,9 +951,9 @@ def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(
     tests = rng.uniform(size=(7000, 2))  # several chunks
     mean, _ = model.predict(tests, return_std=True)
     monkeypatch.setattr("sparse_pep.model.predict_f", None)
-    np.testing.assert_allclose(model.predict(tests), mean, rtol=1e-10)
-    np.testing.assert_allclose(model.predict(tests[:1].tolist()), mean[:1], rtol=1e-10)
-    np.testing.assert_allclose(model.predict(ArraySource(tests, piece_rows=3000)), mean, rtol=1e-10)
+    assert_allclose(model.predict(tests), mean, rtol=1e-10)
+    assert_allclose(model.predict(tests[:1].tolist()), mean[:1], rtol=1e-10)
+    assert_allclose(model.predict(ArraySource(tests, piece_rows=3000)), mean, rtol=1e-10)
 
 
 def test_without_training_every_parameter_is_kept():
@@ -783,8 +965,8 @@ def test_without_training_every_parameter_is_kept():
         True,
         0,
     )
-    np.testing.assert_array_equal(model.features_.Z, X[:6])
-    np.testing.assert_array_equal(unset.kernel_.lengthscale, [1.0, 1.0])
+    assert_array_equal(model.features_.Z, X[:6])
+    assert_array_equal(unset.kernel_.lengthscale, [1.0, 1.0])
     assert unset.kernel_.variance == unset.noise_variance_ == 1.0
     assert fixed_model(power="log_loss").partial_fit(X, y).power_ == 0.8
 
@@ -870,7 +1052,7 @@ def test_a_fit_does_not_change_with_the_arguments():
                 model.predict(X_TEST),
             )
         )
-    np.testing.assert_equal(*found)
+    assert_equal(*found)
     assert np.all(np.isfinite(model.leave_one_out()))
     more = fixed_model(features=InducingPoints(X[:8])).log_marginal_likelihood_value_
     assert model.add_inducing(X[6:8]).log_marginal_likelihood_value_ == more
@@ -1040,8 +1222,8 @@ def test_a_block_size_makes_blocks_of_neighbours():
         for given in ({"blocks": 1}, {})
     )
     assert each == pytest.approx(alone, rel=1e-10)
-    np.testing.assert_allclose(model.site_precision_, 10.0)  # sites within blocks are those of f
-    np.testing.assert_allclose(model.site_shift_, 10.0 * y)
+    assert_allclose(model.site_precision_, 10.0)  # sites within blocks are those of f
+    assert_allclose(model.site_shift_, 10.0 * y)
 
 
 def test_neighbours_have_one_weight_and_one_power():

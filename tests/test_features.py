@@ -213,8 +213,8 @@ def test_fourier_features_are_inner_products(p):
 @pytest.mark.parametrize("frequency", [30.0, 1e3, 1e8])
 def test_a_wave_too_fast_to_be_seen_is_seen_as_nothing(frequency):
     features = Wavelet(Z, 0.5, frequency, PHASES)
-    (Kuu, pull_Kuu) = features.Kuu_vjp(SE)
-    (Kuf, pull_Kuf) = features.Kuf_vjp(SE, X)
+    Kuu, pull_Kuu = features.Kuu_vjp(SE)
+    Kuf, pull_Kuf = features.Kuf_vjp(SE, X)
     assert np.max(np.abs(Kuu)) < 1e-40
     assert np.max(np.abs(Kuf)) < 1e-40
     assert np.all(np.diag(Kuu) >= 0)

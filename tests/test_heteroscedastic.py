@@ -98,7 +98,7 @@ def test_only_the_mean_has_the_units_of_y():
         SparsePEP(**given, standardize=other).fit(X, 5.0 + 3.0 * y if other else y)
         for other in (False, True)
     )
-    (mean, var) = plain.predict_f(X)
+    mean, var = plain.predict_f(X)
     found = scaled.predict_f(X)
     assert error(found[0], mean * [3.0, 1.0] + [5.0, 0.0]) < 1e-9
     assert error(found[1], var * [9.0, 1.0]) < 1e-9

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from reference.compare import error, properties
 from scipy.linalg import solve_triangular
 
@@ -31,7 +32,7 @@ def test_factor_is_that_of_the_matrix(M, seed, scale):
     K = scale * covariance(M, seed)
     before = K.copy()
     factor = factorise(K)
-    np.testing.assert_array_equal(K, before)
+    assert_array_equal(K, before)
     assert factor.jitter == 0.0
     assert not np.any(np.triu(factor.lower, 1))
     assert error(factor.lower @ factor.lower.T, K) < 1e-14
@@ -94,7 +95,7 @@ def test_solve_lower_against_scipy(M, n, seed, decades, transpose):
     expected = solve_triangular(factor.lower, right, lower=True, trans=int(transpose))
     before = right.copy()
     got = solve_lower(factor, right, transpose)
-    np.testing.assert_array_equal(right, before)
+    assert_array_equal(right, before)
     condition = np.linalg.cond(factor.lower)
     assert error(got, expected) < 1e-15 * condition if n else got.shape == (M, 0)
     if n:
@@ -161,7 +162,7 @@ def arrays(M, n, seed):
 def test_routines_change_their_argument_and_nothing_else(M, n, seed, name):
     before = arrays(M, n, seed)
     results = []
-    (call, place, dense) = CASES[name]
+    call, place, dense = CASES[name]
     expected = dense(*before)
     for plain in (False, True):
         after = [array.copy() for array in before]
@@ -171,10 +172,10 @@ def test_routines_change_their_argument_and_nothing_else(M, n, seed, name):
             call(*after)
         for i, (old, new) in enumerate(zip(before, after, strict=True)):
             if i != place:
-                np.testing.assert_array_equal(new, old)
+                assert_array_equal(new, old)
         results.append(after[place])
         assert not expected.size or error(after[place], expected, 1.0 + n + M) < 1e-14
-    np.testing.assert_array_equal(*results)
+    assert_array_equal(*results)
 
 
 def test_without_the_expected_capsule_the_ordinary_path_is_taken(monkeypatch):

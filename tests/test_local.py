@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from reference.problems import labels_of
 from scipy.stats import norm
 from sklearn.base import clone
@@ -53,8 +54,8 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
         own = np.array(entry["assign"])
         rows = local_rows(fit, data, case["alpha"])
         mean, var = local_predict(model, fit.posteriors, X_test, rows, blocks=own)
-        np.testing.assert_allclose(mean, case["f_mean"], rtol=1e-8)
-        np.testing.assert_allclose(var, case["f_var"], rtol=1e-8)
+        assert_allclose(mean, case["f_mean"], rtol=1e-8)
+        assert_allclose(var, case["f_var"], rtol=1e-8)
 
 
 def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
@@ -68,11 +69,9 @@ def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
             set(one) for one in entry["neighbours"]
         ]
         mean, var = local_predict(model, fit.posteriors, X_test, rows)
-        np.testing.assert_allclose(mean, case["held"]["f_mean"], rtol=1e-6)
-        np.testing.assert_allclose(var, case["held"]["f_var"], rtol=1e-6)
-        np.testing.assert_allclose(
-            Probit().predict_proba(mean, var)[:, 1], case["held"]["prob"], rtol=1e-6
-        )
+        assert_allclose(mean, case["held"]["f_mean"], rtol=1e-6)
+        assert_allclose(var, case["held"]["f_var"], rtol=1e-6)
+        assert_allclose(Probit().predict_proba(mean, var)[:, 1], case["held"]["prob"], rtol=1e-6)
 
 
 def small(targets="gaussian", seed=0, N=24):
@@ -108,7 +107,7 @@ def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, 
     monkeypatch.setattr("sparse_pep.posterior.local.ROOM", 60)
     for some in (slice(0, 400), slice(0, 7), slice(61, 62)):
         found = local_predict(model, fit.posteriors, X_test[some], rows)
-        np.testing.assert_allclose(
+        assert_allclose(
             np.reshape(found, (2, -1)), [part[some] for part in whole], rtol=1e-9, atol=1e-12
         )
 
@@ -124,7 +123,7 @@ def test_a_weight_of_two_is_the_row_twice():
                 model, fit.posteriors, data.X + 0.2, local_rows(fit, own, 0.5, n_neighbours=k)
             )
         )
-    np.testing.assert_allclose(*found, rtol=1e-7)
+    assert_allclose(*found, rtol=1e-7)
 
 
 @pytest.mark.parametrize("power", POWERS)
@@ -173,7 +172,7 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
                 )
                 for found, used in ((local, own), (known, None)):
                     expected = local_predict(model, again.posteriors, x, used, blocks=label)
-                    np.testing.assert_allclose(
+                    assert_allclose(
                         [found[0][0, i, j], found[1][0, i, j]],
                         np.ravel(expected),
                         rtol=1e-6,
@@ -221,12 +220,12 @@ def test_every_prediction_is_local(given):
         < 0.15
         < np.sqrt(np.mean((unlike.predict(X_test) - f) ** 2))
     )
-    np.testing.assert_allclose(model.predict_f(X_test)[0], mean)
+    assert_allclose(model.predict_f(X_test)[0], mean)
     joint, cov = model.predict(X_test, return_cov=True)
-    np.testing.assert_allclose((joint, np.sqrt(np.diag(cov))), (mean, std))
-    np.testing.assert_allclose(model.predict_log_density(X_test, f), norm(mean, std).logpdf(f))
-    np.testing.assert_allclose(model.predict(ArraySource(X_test, piece_rows=7)), mean, rtol=1e-9)
-    np.testing.assert_allclose(model.sample_f(X_test, 4000).mean(axis=1), mean, atol=0.1)
+    assert_allclose((joint, np.sqrt(np.diag(cov))), (mean, std))
+    assert_allclose(model.predict_log_density(X_test, f), norm(mean, std).logpdf(f))
+    assert_allclose(model.predict(ArraySource(X_test, piece_rows=7)), mean, rtol=1e-9)
+    assert_allclose(model.sample_f(X_test, 4000).mean(axis=1), mean, atol=0.1)
     assert clone(model).get_params()["local"] == given["local"]
 
 
@@ -264,9 +263,7 @@ def test_the_guard_returns_to_the_global_prediction_and_says_why(given, said):
     model = SparsePEPRegressor(**FAST | given, local=20).fit(X, y)
     assert said in model.summary()
     same = SparsePEPRegressor(**FAST | given).fit(X, y)
-    np.testing.assert_array_equal(
-        model.predict(X[:5], return_std=True), same.predict(X[:5], return_std=True)
-    )
+    assert_array_equal(model.predict(X[:5], return_std=True), same.predict(X[:5], return_std=True))
 
 
 def test_blocks_that_lose_much_are_a_warning():
@@ -344,9 +341,7 @@ def test_a_source_predicts_as_arrays_do(blocks):
     )
     assert parts.diagnostics_["local"] == ("20 neighbours" if blocks is None else "blocks")
     given = {} if blocks is None else {"blocks": np.repeat([0, 9, 21], 10)}
-    np.testing.assert_allclose(
-        parts.predict_f(X_test, **given), whole.predict_f(X_test, **given), rtol=1e-9
-    )
+    assert_allclose(parts.predict_f(X_test, **given), whole.predict_f(X_test, **given), rtol=1e-9)
     with pytest.raises(
         ValueError,
         match=f"`local` cannot be {chr(39) + 'blocks' + chr(39) if blocks is None else 20}",
@@ -371,7 +366,7 @@ def test_a_row_among_many_equal_ones_is_left_out():
     ((members, tests, counted),) = left_out_groups(
         LocalRows(np.zeros((30, 1)), ones[None], ones[None], ones, ones, n_neighbours=5)
     )
-    np.testing.assert_array_equal(members == tests, ~counted)
+    assert_array_equal(members == tests, ~counted)
     assert np.all(np.sum(~counted, axis=1) == 1)
 
 
@@ -393,7 +388,7 @@ def test_where_no_distribution_is_left_the_prediction_is_global(targets):
         axis=0,
     )
     assert np.all(np.isfinite(np.concatenate(list(map(np.ravel, found)))))
-    np.testing.assert_array_equal(same, touched)
+    assert_array_equal(same, touched)
 
 
 def test_a_block_whose_noise_is_lost_in_rounding_has_the_global_prediction():
@@ -407,7 +402,7 @@ def test_a_block_whose_noise_is_lost_in_rounding_has_the_global_prediction():
         local_predict(model, fit.posteriors, data.X, own, blocks=data.blocks)
         for own in (unlike, rows)
     )
-    np.testing.assert_allclose(
+    assert_allclose(
         found, np.where(lost, model_predict(model, fit.posteriors, data.X), usual), rtol=1e-9
     )
 
@@ -416,4 +411,4 @@ def test_a_site_that_no_factor_on_f_can_have_counts_for_nothing():
     precision, shift = sites_on_f(
         np.array([[2.0, 2.0]]), np.array([[1.0, 1.0]]), np.array([0.25, 1.0]), np.array([1.0, 1.0])
     )
-    np.testing.assert_array_equal((precision[0], shift[0]), ([4.0, 0.0], [2.0, 0.0]))
+    assert_array_equal((precision[0], shift[0]), ([4.0, 0.0], [2.0, 0.0]))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from reference import multiclass as reference
 from reference.compare import error, gradient_error
 
@@ -32,9 +33,9 @@ def test_softmax_against_product_quadrature(n_classes, power):
         z, d1, d2 = reference.tilted(
             reference.softmax_log_density, y[n], mean[:, n], var[:, n], power
         )
-        np.testing.assert_allclose(here.log_z[n], z, rtol=1e-8)
-        np.testing.assert_allclose(here.d1[:, n], d1, rtol=1e-8)
-        np.testing.assert_allclose(here.d2[:, n], d2, rtol=1e-8)
+        assert_allclose(here.log_z[n], z, rtol=1e-8)
+        assert_allclose(here.d1[:, n], d1, rtol=1e-8)
+        assert_allclose(here.d2[:, n], d2, rtol=1e-8)
     assert here.error.max() < 1e-8
 
 
@@ -52,7 +53,7 @@ def test_softmax_in_cavities_with_variances_in_the_thousands(power):
         for found, expected in zip(
             (here.log_z[n], here.d1[:, n], here.d2[:, n]), moments, strict=True
         ):
-            np.testing.assert_allclose(found, expected, rtol=1e-8)
+            assert_allclose(found, expected, rtol=1e-8)
 
 
 def off(found, expected, var, floor):
@@ -147,9 +148,9 @@ def test_softmax_keeps_digits_when_certain():
     for power in POWERS:
         here = Softmax(3).tilted(np.zeros(1), mean, var, power)
         odds = np.exp(mean[1:, 0] - 25.0 + 0.5)  # E[e^(f_j − f_y)], to first order
-        np.testing.assert_allclose(here.log_z, -odds.sum(), rtol=1e-8)
-        np.testing.assert_allclose(here.d1[1:, 0], -odds, rtol=1e-8)
-        np.testing.assert_allclose(here.d2[:, 0], -np.r_[odds.sum(), odds], rtol=1e-8)
+        assert_allclose(here.log_z, -odds.sum(), rtol=1e-8)
+        assert_allclose(here.d1[1:, 0], -odds, rtol=1e-8)
+        assert_allclose(here.d2[:, 0], -np.r_[odds.sum(), odds], rtol=1e-8)
 
 
 def test_refusals_and_config():
@@ -176,9 +177,9 @@ def test_mass_far_from_the_means(power):
         here = Softmax(2).tilted(np.array([label]), mean, var, power)
         difference = mean[0] - mean[1]
         logit = Logit().tilted(np.array([sign]), difference, var.sum(0), power)
-        np.testing.assert_allclose(here.log_z, logit.log_z, rtol=1e-7)
-        np.testing.assert_allclose(here.d1[0], logit.d1, rtol=1e-7)
-        np.testing.assert_allclose(here.d2[1], logit.d2, rtol=1e-7)
+        assert_allclose(here.log_z, logit.log_z, rtol=1e-7)
+        assert_allclose(here.d1[0], logit.d1, rtol=1e-7)
+        assert_allclose(here.d2[1], logit.d2, rtol=1e-7)
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, "private"])

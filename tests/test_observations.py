@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import exact_numbers
+from numpy.testing import assert_allclose
 from reference.compare import error
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
@@ -52,18 +53,16 @@ def test_exact_numbers_of_observations(kind, tolerance, case):
         jitter=0.0,
     ).fit(rows)
     found = [model.predict_f(observation(row)) for row in exact["tests"]]
-    np.testing.assert_allclose(model.log_marginal_likelihood_value_, exact["log_z"], rtol=tolerance)
-    np.testing.assert_allclose(
-        [mean[0] for mean, _ in found], exact["mean"], rtol=tolerance, atol=tolerance
-    )
-    np.testing.assert_allclose([var[0] for _, var in found], exact["var"], rtol=tolerance)
+    assert_allclose(model.log_marginal_likelihood_value_, exact["log_z"], rtol=tolerance)
+    assert_allclose([mean[0] for mean, _ in found], exact["mean"], rtol=tolerance, atol=tolerance)
+    assert_allclose([var[0] for _, var in found], exact["var"], rtol=tolerance)
     gradient = model.log_marginal_likelihood_gradient()
     for name, key in (
         ("kernel.log_variance", "log_variance"),
         ("kernel.log_lengthscale", "log_lengthscales"),
         ("features.Z", "Z"),
     ):
-        np.testing.assert_allclose(
+        assert_allclose(
             gradient[name],
             exact.get("grad", {key: gradient[name]})[key],
             rtol=tolerance,
@@ -176,7 +175,7 @@ def test_every_estimator_takes_them_beside_its_own_targets(kind):
             and len(found) == 12 + 12 * (kind != "signs")
         )
         if cls is not SparsePEPClassifier:
-            (low, high) = model.predict_interval(X, 0.9)
+            low, high = model.predict_interval(X, 0.9)
             draws = model.sample_y(X, 200)
             assert 0.8 < np.mean((low[:, None] <= draws) & (draws <= high[:, None]))
             assert model.sample_f(X, 3).shape == (12, 3)

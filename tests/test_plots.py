@@ -9,6 +9,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 from sparse_pep.plots import (
@@ -82,14 +83,12 @@ def bands(ax):
 )
 def test_what_a_model_tells_is_what_is_drawn(model, std_f, words):
     mean, std, of_f = posterior_curves(model, X)
-    np.testing.assert_array_equal(mean, 2.0 * X)
-    np.testing.assert_array_equal(std, 0.5)
+    assert_array_equal(mean, 2.0 * X)
+    assert_array_equal(std, 0.5)
     assert of_f is None if std_f is None else np.allclose(of_f, std_f)
     ax = plot_posterior_1d(model, X[:, None], Y)
     assert labels(ax) == words
-    np.testing.assert_allclose(
-        bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f]))
-    )
+    assert_allclose(bands(ax), BAND * np.array([0.5] + ([] if std_f is None else [std_f])))
 
 
 def test_a_latent_function_that_is_not_the_mean_of_y_is_not_drawn():
@@ -109,15 +108,15 @@ def test_lines_data_and_marks_lie_where_they_should():
     assert ax is given
     assert len(plt.get_fignums()) == 1
     lines = {line.get_label(): line for line in ax.lines}
-    np.testing.assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
-    np.testing.assert_allclose(
+    assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
+    assert_allclose(
         lines["mean"].get_xydata(), np.c_[np.linspace(-2, 4, 11), 2 * np.linspace(-2, 4, 11)]
     )
     assert ax.get_xlim() == (-2.0, 4.0)
     before = lines["inducing points before"]
     after = lines["inducing points after (1 more beyond)"]
-    np.testing.assert_array_equal(before.get_xdata(), [0.5, 0.6, 0.7])
-    np.testing.assert_array_equal(after.get_xdata(), [0.0, 1.0])
+    assert_array_equal(before.get_xdata(), [0.5, 0.6, 0.7])
+    assert_array_equal(after.get_xdata(), [0.0, 1.0])
     assert np.all(np.array(before.get_ydata()) > 0.9)
     assert np.all(np.array(after.get_ydata()) < 0.1)
     fig.canvas.draw()
@@ -130,7 +129,7 @@ def test_lines_data_and_marks_lie_where_they_should():
 def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     ax = plot_energy_trace([-5.0, np.inf, -1.0, np.nan, -2.0], label="a")
     line, best = ax.lines
-    np.testing.assert_array_equal(line.get_ydata(), [-5.0, np.nan, -1.0, np.nan, -2.0])
+    assert_array_equal(line.get_ydata(), [-5.0, np.nan, -1.0, np.nan, -2.0])
     assert best.get_xydata().tolist() == [[2.0, -1.0]]
     again = plot_energy_trace([-3.0, -2.5], ax=ax, label="b")
     assert again is ax
@@ -176,7 +175,7 @@ def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("x1", "x2")
         assert ax.get_xlim() == (a[0], a[-1])
         assert ax.get_ylim() == (b[0], b[-1])
-        np.testing.assert_array_equal(ax.lines[-1].get_xydata(), [[0.0, 0.5]])
+        assert_array_equal(ax.lines[-1].get_xydata(), [[0.0, 0.5]])
         assert labels(ax)[-1] == "inducing points (1 more beyond)"
     mean, std = (ax.collections[0] for ax in axes)
     assert mean.zmin == pytest.approx(2 * a[0] - b[-1])
@@ -188,12 +187,12 @@ def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
         edge = paths.vertices
         assert np.min(2 * edge[:, 0] - edge[:, 1]) == pytest.approx(level, abs=1e-9)
     data = axes[0].collections[1]
-    np.testing.assert_array_equal(data.get_offsets(), X)
-    np.testing.assert_array_equal(data.get_array(), y)
+    assert_array_equal(data.get_offsets(), X)
+    assert_array_equal(data.get_array(), y)
     # a datum on the surface has its colour
     assert data.norm is mean.norm
     assert data.cmap is mean.cmap
-    np.testing.assert_array_equal(axes[1].lines[0].get_xydata(), X)
+    assert_array_equal(axes[1].lines[0].get_xydata(), X)
 
 
 class Tilted:
@@ -236,11 +235,11 @@ def test_the_line_is_where_two_classes_tie_whatever_the_labels(classes):
     ax = plot_classification_2d(Tilted(classes), PLANE, y, n_grid=60)
     assert labels(ax) == [str(label) for label in classes]
     (line,) = line_between(ax)
-    np.testing.assert_allclose(line[:, 0], -2.0 * line[:, 1], atol=0.02)
+    assert_allclose(line[:, 0], -2.0 * line[:, 1], atol=0.02)
     assert np.ptp(line[:, 0]) == pytest.approx(2.32)  # from edge to edge
     drawn = [part.get_xydata() for part in ax.lines]
-    np.testing.assert_array_equal(drawn[0], PLANE[:2])
-    np.testing.assert_array_equal(drawn[1], PLANE[2:])
+    assert_array_equal(drawn[0], PLANE[:2])
+    assert_array_equal(drawn[1], PLANE[2:])
     assert ax.lines[0].get_color() != ax.lines[1].get_color()
     assert ax.lines[0].get_marker() != ax.lines[1].get_marker()
 
@@ -290,7 +289,7 @@ def test_the_calibration_curve_is_the_share_inside_each_central_interval():
         low, high = norm.interval(p, mean, std)
         drawn = curve[np.searchsorted(curve[:, 0], p, side="right") - 1, 1]
         assert drawn == pytest.approx(np.mean((low <= y) & (y <= high)))
-    np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[0, 0], [1, 1]])
+    assert_array_equal(ax.lines[0].get_xydata(), [[0, 0], [1, 1]])
 
 
 def test_residuals_are_standardised_and_those_outside_marked():
@@ -299,10 +298,10 @@ def test_residuals_are_standardised_and_those_outside_marked():
     assert ax is given
     assert len(plt.get_fignums()) == 1
     edges = [line.get_ydata()[0] for line in ax.lines[:3]]
-    np.testing.assert_allclose(edges, [0.0, -BAND, BAND])
+    assert_allclose(edges, [0.0, -BAND, BAND])
     inside, outside = ax.lines[3:]
-    np.testing.assert_array_equal(inside.get_xydata(), [[0, 1], [2, 0]])
-    np.testing.assert_array_equal(outside.get_xydata(), [[1, 2], [1, -2]])
+    assert_array_equal(inside.get_xydata(), [[0, 1], [2, 0]])
+    assert_array_equal(outside.get_xydata(), [[1, 2], [1, -2]])
     assert labels(ax) == ["inside", "outside (2 of 4)"]
     assert inside.get_marker() != outside.get_marker()
     assert inside.get_color() != outside.get_color()
@@ -320,16 +319,16 @@ def test_reliability_shows_the_second_class_of_two_or_the_one_asked_for():
     assert len(plt.get_fignums()) == 1
     assert labels(ax) == ["calibrated", "model"]
     drawn = ax.containers[0]
-    np.testing.assert_allclose(drawn.lines[0].get_xydata(), [[0.37 / 3, 1 / 3], [0.85, 1.0]])
+    assert_allclose(drawn.lines[0].get_xydata(), [[0.37 / 3, 1 / 3], [0.85, 1.0]])
     bars = np.array(drawn.lines[2][0].get_segments())[:, :, 1]
-    np.testing.assert_allclose(bars, np.transpose(wilson_interval([1, 2], [3, 2])))
+    assert_allclose(bars, np.transpose(wilson_interval([1, 2], [3, 2])))
     counts = [(text.get_position()[0], text.get_text()) for text in ax.texts]
     assert counts == [(0.25, "3"), (0.75, "2")]
     assert all(ax.get_ylim()[0] < text.get_position()[1] < 0.0 for text in ax.texts)
     assert ax.get_xlabel() == "probability of class yes"
     other = plot_reliability(LABELS, PROBA, ["no", "yes"], n_bins=2, positive="no")
     mirrored = other.containers[0].lines[0].get_xydata()
-    np.testing.assert_allclose(mirrored, 1.0 - drawn.lines[0].get_xydata()[::-1])
+    assert_allclose(mirrored, 1.0 - drawn.lines[0].get_xydata()[::-1])
     assert other.get_xlabel() == "probability of class no"
 
 
@@ -341,10 +340,10 @@ def test_three_classes_are_pooled_unless_one_is_chosen():
     assert len(p) == 12
     assert hit.sum() == 4
     assert "pooled" in name
-    np.testing.assert_array_equal(p[hit], [0.7, 0.6, 0.1, 1.0])
+    assert_array_equal(p[hit], [0.7, 0.6, 0.1, 1.0])
     for chosen in classes:  # 0 too, which is false
         p, hit, name = binary_cases(y, proba, classes, chosen)
-        np.testing.assert_array_equal(p, proba[:, chosen])
+        assert_array_equal(p, proba[:, chosen])
         assert hit.tolist() == [label == chosen for label in y]
         assert name == f"class {chosen}"
     ax = plot_reliability(y, proba, classes)

@@ -73,7 +73,7 @@ def test_training_ends_where_the_sum_is_largest_within_the_limits(route):
         free = {name: value for name, value in model.parameters().items() if name != "features.Z"}
         value, more = log_prior(priors, free)
         slope = to_vector({name: gradient[name] + more[name] for name in free})
-        (low, high) = limits_of(priors, free)
+        low, high = limits_of(priors, free)
         at = to_vector(free)
         assert np.all((low <= at) & (at <= high))
         assert np.any(at == high) == (priors is LIMITS)

@@ -58,7 +58,7 @@ def test_evidence_posterior_and_prediction_against_dense(p):
 @properties
 @given(problems)
 def test_upper_bound_is_its_definition_and_above_the_exact_value(p):
-    (Kuu, Kuf, kff) = p.arrays()
+    Kuu, Kuf, kff = p.arrays()
     noise = float(p.model.likelihood.noise_variance)
     with chunks_of(4):
         low, got = model_bounds(p.model, Problem(Rows(p.X, p.y)))
@@ -139,7 +139,7 @@ def test_degenerate_data_give_finite_answers_that_are_right(power, case):
 def test_gradient_is_right_when_jitter_was_added(power, jitter):
     p = RandomProblem(3, 10, 4, 2, "se", power)
     fit, gradient = model_gradient(p.model, problem_of(p, jitter))
-    (Kuu, Kuf, kff) = p.arrays()
+    Kuu, Kuf, kff = p.arrays()
     noise = p.model.likelihood.noise_variance
     assert fit.jitter == jitter
     assert (

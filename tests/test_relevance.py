@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -25,7 +26,7 @@ MODEL = SparsePEPRegressor(kernel=KERNEL, noise_variance=0.01, random_state=0, *
 def test_shares_are_those_of_the_squared_distances():
     found = MODEL.relevance(X, y)
     spread = X.std(axis=0) / KERNEL.lengthscale
-    np.testing.assert_allclose(found.share, spread**2 / np.sum(spread**2), rtol=1e-12)
+    assert_allclose(found.share, spread**2 / np.sum(spread**2), rtol=1e-12)
     assert found.names == ("x1", "x2", "x3")
     plain = SparsePEPRegressor(kernel=Linear(), **GIVEN).fit(X[:40], y[:40]).relevance(X, y)
     assert np.all(np.isnan(plain.share))
@@ -166,13 +167,13 @@ def test_rows_beyond_the_training_data_are_told_of_once(place, standardize):
 
 def test_the_range_is_that_of_all_rows_that_count_and_is_kept(tmp_path):
     model = SparsePEPRegressor(kernel=FAR, **GIVEN).fit(X, y, sample_weight=1.0 * (X[:, 0] < 1.0))
-    np.testing.assert_allclose(model.x_range_[1, 0], np.max(X[X[:, 0] < 1.0, 0]), rtol=1e-12)
+    assert_allclose(model.x_range_[1, 0], np.max(X[X[:, 0] < 1.0, 0]), rtol=1e-12)
     whole = SparsePEPRegressor(kernel=FAR, **GIVEN).fit(ArraySource(X, y, piece_rows=7))
-    np.testing.assert_allclose(whole.x_range_, [LOWEST, HIGHEST], rtol=1e-12)
+    assert_allclose(whole.x_range_, [LOWEST, HIGHEST], rtol=1e-12)
     first = (
         SparsePEPRegressor(kernel=FAR, **GIVEN).partial_fit(X[:9], y[:9]).partial_fit(X[9:], y[9:])
     )
-    np.testing.assert_allclose(first.x_range_, [LOWEST, HIGHEST], rtol=1e-12)
+    assert_allclose(first.x_range_, [LOWEST, HIGHEST], rtol=1e-12)
     first.save(tmp_path / "model.npz")
     assert (
         told(lambda: load(tmp_path / "model.npz").predict(X + 1e9))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +53,7 @@ def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
     assert log.read_text().split() == list("012" + "13" + "3210")
     again = read_results(tmp_path / "squares.csv")
     assert rows["square"].tolist() == [x**2 / 3.0 for x in (3, 2, 1, 0)]  # to the last bit
-    np.testing.assert_allclose(again["square"], rows["square"], rtol=1e-15)
+    assert_allclose(again["square"], rows["square"], rtol=1e-15)
     assert again["even"].tolist() == [False, True] * 2
     assert again["missing"].isna().all()
     assert json.loads((tmp_path / "squares.json").read_text())["jobs_done"] == 4
@@ -220,11 +221,9 @@ def test_gains_beyond_the_paper_are_those_that_were_put_in():
         "local, blocks": -0.2,
     }
     for column in ("gain", "low", "high"):
-        np.testing.assert_allclose(
-            nats.xs(0.0, level="power")[column], pd.Series(expected), atol=1e-12
-        )
+        assert_allclose(nats.xs(0.0, level="power")[column], pd.Series(expected), atol=1e-12)
     assert nats.loc[("tight", 0.0), ["better", "sets"]].tolist() == [2, 2]
     assert nats.loc[("local", 0.0), "better"] == 0
-    np.testing.assert_allclose(
+    assert_allclose(
         beyond.gains_of(pd.DataFrame(rows), "regression", "error").xs("tight")["gain"], 20.0
     )

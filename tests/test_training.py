@@ -7,6 +7,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from reference import dense
 from reference.compare import error
 from sklearn.exceptions import ConvergenceWarning
@@ -83,9 +84,7 @@ def evidence_of(model):
 def test_greedy_points_follow_the_diagonal_and_stop_when_nothing_is_left_to_explain():
     X = np.random.default_rng(0).normal(size=(15, 2))
     kernel = Linear(1.0) + SquaredExponential(0.1, 0.7)  # not stationary
-    np.testing.assert_array_equal(
-        greedy_points(kernel, X, 6), X[dense.pivoted_cholesky(kernel(X), 6)]
-    )
+    assert_array_equal(greedy_points(kernel, X, 6), X[dense.pivoted_cholesky(kernel(X), 6)])
     X[0] = 0.0
     assert len(greedy_points(Linear(1.0), X, 6)) == 2  # the rank
 
@@ -203,7 +202,7 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
     model = perturbed(poor, np.random.default_rng(0), {"log_noise_variance"})
     assert model.kernel.variance != poor.kernel.variance
     assert error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
-    np.testing.assert_array_equal(model.features.Z, poor.features.Z)
+    assert_array_equal(model.features.Z, poor.features.Z)
     both = poor, perturbed(poor, np.random.default_rng(0), fixed)
     assert ends[1] == max(
         maximise(Objective(model, evidence_of, fixed), LBFGS(max_iter=30), 60).log_evidence
@@ -295,7 +294,7 @@ STOPPED = {  # what calls `evidence_and_gradient` or `visit`, and when it is sto
 
 @pytest.mark.parametrize("case", STOPPED)
 def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
-    (options, moments) = STOPPED[case]
+    options, moments = STOPPED[case]
     calls = []
     stops = set()
     given = (ArraySource(DATA.X, DATA.y, piece_rows=25),) if case == "pieces" else (DATA.X, DATA.y)
@@ -465,7 +464,7 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
         fits.append(evidence(replace(model, kernel=SquaredExponential(variance, [1.0])))[0])
     expected = [None, fits[0].start, fits[1].start, None, fits[2].start, None]
     for got, sites in zip(starts, expected, strict=True):
-        np.testing.assert_array_equal(got, sites)
+        assert_array_equal(got, sites)
     assert fits[3].converged
     assert 1000 < fits[3].n_sweeps < 1100
 

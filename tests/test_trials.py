@@ -5,6 +5,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.cli.options import ModelOptions
@@ -40,8 +41,8 @@ def test_a_row_says_what_was_trained(capsys, monkeypatch):
     assert row["log ML/N"] == model.log_marginal_likelihood_value_ / 72
     assert row["converged"] == "yes"
     assert row["seconds"] > 0.0
-    np.testing.assert_allclose(model.y_mean_, np.mean(y[data.splits[1][0]]), rtol=1e-12)
-    np.testing.assert_allclose(model.x_mean_, np.mean(X[data.splits[1][0]]), rtol=1e-12)
+    assert_allclose(model.y_mean_, np.mean(y[data.splits[1][0]]), rtol=1e-12)
+    assert_allclose(model.x_mean_, np.mean(X[data.splits[1][0]]), rtol=1e-12)
     stopped, _ = run_split(data, 1, replace(options, tol=5e-4, max_iter=1))
     assert stopped.row()["converged"] == "no"
     said = capsys.readouterr().err
@@ -87,7 +88,7 @@ def test_a_likelihood_has_its_estimator_and_only_real_targets_are_scaled(kind, l
     assert type(model) is kind
     assert np.all(np.abs(model.features_.Z) < 3.0)
     if scaled is not None:
-        np.testing.assert_allclose(
+        assert_allclose(
             (model.y_scale_, model.y_mean_),
             (np.std(y), np.mean(y)) if scaled else (1.0, 0.0),
             rtol=1e-14,

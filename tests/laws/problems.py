@@ -193,7 +193,7 @@ class LawCase:
         rows, labels = self.copies(self.column("weight", 1.0).astype(int))
         noise = self.noise[rows]
         power = self.column("power", self.common_power)[rows]
-        (Kuu, Kuf, Kff) = self.covariances(fit.jitter)
+        Kuu, Kuf, Kff = self.covariances(fit.jitter)
         targets = np.atleast_2d(self.data["y"].T - self.mean(self.data["X"]).T)
         parts = [
             highprec.log_evidence(

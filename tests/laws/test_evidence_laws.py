@@ -39,8 +39,8 @@ def solved(name):
 
 def assert_same(one, other, close=1e-10, close_gradient=1e-8):
     """Two fits with their gradients: evidence, q(u) and gradient."""
-    (fit, gradient) = one
-    (expected, expected_gradient) = other
+    fit, gradient = one
+    expected, expected_gradient = other
     assert fit.converged
     assert expected.converged
     assert error(fit.log_evidence, expected.log_evidence, abs(expected.log_evidence) + N) < close
@@ -56,7 +56,7 @@ def assert_same(one, other, close=1e-10, close_gradient=1e-8):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_evidence_is_that_of_dense_matrices(name):
     problem = PROBLEMS[name]
-    (fit, *_) = solved(name)
+    fit, *_ = solved(name)
     assert fit.converged
     assert fit.jitter == 0.0
     assert fit.searched == (not problem.gaussian)
@@ -77,7 +77,7 @@ def test_the_evidence_is_level_in_the_sites(name):
     power 1.
     """
     problem = PROBLEMS[name]
-    (fit, *_) = solved(name)
+    fit, *_ = solved(name)
     value, slope = problem.at_sites(fit)
     enough = 1e-7 * abs(fit.log_evidence)
     assert abs(slope(np.random.default_rng(0), enough)) <= enough
@@ -89,7 +89,7 @@ def test_the_evidence_is_level_in_the_sites(name):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_gradient_is_that_of_differences(name):
     problem = PROBLEMS[name]
-    (fit, gradient, rows) = solved(name)
+    fit, gradient, rows = solved(name)
     start = fit.start if fit.searched else None
 
     def value(parameters):
@@ -124,7 +124,7 @@ def test_a_weight_is_so_many_copies(name):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
     problem = PROBLEMS[name]
-    (fit, gradient, _) = solved(name)
+    fit, gradient, _ = solved(name)
     rng = np.random.default_rng(4)
     order = rng.permutation(N)
     points = np.arange(len(problem.features))
@@ -175,7 +175,7 @@ CUTS = [(place, name) for place, (every, _) in PLACES.items() for name in list(P
 @pytest.mark.parametrize(("place", "name"), CUTS)
 def test_cuts_do_not_matter(place, name, client):
     problem = PROBLEMS[name]
-    (fit, gradient, rows) = solved(name)
+    fit, gradient, rows = solved(name)
     data = PLACES[place][1](problem.data, client)
     model = problem.model
     power = problem.common_power
@@ -314,7 +314,7 @@ def test_two_batches_with_gaussian_noise_are_one(name):
 )
 def test_blocks_of_one_are_no_blocks(name):
     problem = PROBLEMS[name]
-    (fit, gradient, _) = solved(name)
+    fit, gradient, _ = solved(name)
     rows = in_memory(**problem.data | {"blocks": np.random.default_rng(2).permutation(N)})
     assert_same(
         gradient_of(problem, rows),
@@ -327,7 +327,7 @@ def test_blocks_of_one_are_no_blocks(name):
 @pytest.mark.parametrize("name", names(lambda problem: not problem.private))
 def test_one_power_for_all_is_the_same_for_each(name):
     problem = PROBLEMS[name]
-    (fit, gradient, _) = solved(name)
+    fit, gradient, _ = solved(name)
     rows = in_memory(**problem.data, power=np.full(N, problem.power))
     other = 0.3 if problem.gaussian else problem.power
     assert_same(
@@ -412,7 +412,7 @@ def test_a_row_left_out_is_predicted_from_the_others(name):
 @pytest.mark.parametrize("name", SEARCHED)
 def test_a_search_from_its_own_end_is_over(name):
     problem = PROBLEMS[name]
-    (fit, _, rows) = solved(name)
+    fit, _, rows = solved(name)
     near = problem.model.with_parameters(
         {
             key: value + 0.02 * (key == "kernel.log_variance")
@@ -437,7 +437,7 @@ def test_a_search_from_its_own_end_is_over(name):
 )
 def test_an_estimator_has_this_evidence(name):
     problem = PROBLEMS[name]
-    (fit, _, _) = solved(name)
+    fit, _, _ = solved(name)
     estimator = adapter.fitted_estimator(
         problem.model, tight=problem.tight, **{"power": problem.power} | problem.data
     )

@@ -166,11 +166,11 @@ def test_active_dims_is_the_kernel_on_those_columns(name):
     wide2 = RNG.normal(size=(9, 5))
     chosen = replace(kernel, active_dims=dims)
     for other, narrow, bar in ((wide2, wide2[:, dims], BAR), (None, None, BAR_SELF)):
-        (K, pull) = chosen.vjp(wide1, other)
-        (expected, narrow_pull) = kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow)
+        K, pull = chosen.vjp(wide1, other)
+        expected, narrow_pull = kernel.vjp(np.ascontiguousarray(wide1[:, dims]), narrow)
         assert error(K, expected) < 1e-15
-        (gradient, X_bar) = pull(bar)
-        (expected_gradient, narrow_bar) = narrow_pull(bar)
+        gradient, X_bar = pull(bar)
+        expected_gradient, narrow_bar = narrow_pull(bar)
         assert error(X_bar[:, dims], narrow_bar) < 1e-14
         assert not np.any(X_bar[:, [1, 3]])
         for key in gradient:  # a sum of terms of both signs: rounding counts against their sizes
@@ -242,14 +242,14 @@ def test_stretching_inputs_and_lengths_changes_nothing(name, factor):
 def test_a_large_offset_changes_nothing(name):
     # so that 1e6 more is still exact
     kernel = KERNELS[name]
-    (A, B) = (np.round(X * 2**20) / 2**20 for X in (X1, X2))
+    A, B = (np.round(X * 2**20) / 2**20 for X in (X1, X2))
     scale = kernel.diag(A)[0]
     for other, bar in ((B, BAR), (None, BAR_SELF)):
         (K, pull), (expected, pull_here) = (
             kernel.vjp(A + c, None if other is None else B + c) for c in (1e6, 0.0)
         )
-        (gradient, X_bar) = pull(bar)
-        (expected_gradient, expected_bar) = pull_here(bar)
+        gradient, X_bar = pull(bar)
+        expected_gradient, expected_bar = pull_here(bar)
         assert error(K, expected, scale) < 1e-9
         assert error(X_bar, expected_bar, 10.0 * scale) < 1e-9
         assert all(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
 import pytest
 from reference import quantiles as exact
 from reference import tilted as reference
@@ -148,7 +149,7 @@ def targets(likelihood, f):
         x = np.arange(-60.0, 20.0, 0.02)
         return expit(x), 0.02 * expit(x) * expit(-x)
     if isinstance(likelihood, Tobit):
-        (low, limit) = likelihood.limits
+        low, limit = likelihood.limits
         x = np.polynomial.legendre.leggauss(400)
         high = min(limit, abs(f) + 20.0)
         return np.r_[low, low + 0.5 * (high - low) * (1.0 + x[0]), high], np.r_[
@@ -182,7 +183,7 @@ def test_predicted_mean_and_variance(likelihood, ys, refused):
             spread = expit(f) * expit(-f) / (1.0 + likelihood.concentration)
         elif likelihood.real_targets:
             df = getattr(likelihood, "df", 9.0)
-            (y, weight) = targets(likelihood, 0.0)
+            y, weight = targets(likelihood, 0.0)
             noise = (
                 weight @ (y**2 * np.exp(likelihood.log_density(y, 0.0 * y)[0]))
                 if df > 2.0
@@ -199,9 +200,7 @@ def test_predicted_mean_and_variance(likelihood, ys, refused):
             first = p @ y
             spread = p @ y**2 - (p @ y) ** 2
         expected.append((share @ first, share @ spread + share @ (first - share @ first) ** 2))
-    np.testing.assert_allclose(
-        likelihood.predict(means, variances), np.transpose(expected), rtol=1e-6
-    )
+    assert_allclose(likelihood.predict(means, variances), np.transpose(expected), rtol=1e-6)
 
 
 @every_likelihood
@@ -256,7 +255,7 @@ def test_quantiles_where_the_noise_is_small_are_those_of_f_at_no_more_cost(likel
     )
     for q in (0.05, 0.8):
         expected = likelihood.predict(mean + ndtri(q) * np.sqrt(var), np.full(2, 1e-20))[0]
-        np.testing.assert_allclose(likelihood.quantile(q, mean, var), expected, rtol=1e-6)
+        assert_allclose(likelihood.quantile(q, mean, var), expected, rtol=1e-6)
     assert 0 < sum(count) < 10_000
 
 
@@ -373,10 +372,10 @@ def test_samples_have_the_predicted_moments(likelihood, ys, refused):
         draws, again, other = (
             likelihood.sample(np.full(size, f), np.random.default_rng(seed)) for seed in (3, 3, 4)
         )
-        np.testing.assert_array_equal(draws, again)
+        assert_array_equal(draws, again)
         assert draws.shape == (size,)
         assert np.any(draws != other)
-        np.testing.assert_array_equal(likelihood.check(draws), draws)
+        assert_array_equal(likelihood.check(draws), draws)
         if isinstance(likelihood, StudentT):  # its moments are those of rare draws
             draws = stdtr(likelihood.df, (draws - f) / likelihood.scale)
             expected = (0.5, 1 / 12)
@@ -405,10 +404,8 @@ def test_each_datum_on_its_own(likelihood, ys, refused):
     ]
     for name in (*MOMENTS, "averages"):
         expected = getattr(together, name)
-        np.testing.assert_allclose(
-            getattr(shuffled, name), expected[..., order], rtol=1e-12, atol=1e-13
-        )
-        np.testing.assert_allclose(
+        assert_allclose(getattr(shuffled, name), expected[..., order], rtol=1e-12, atol=1e-13)
+        assert_allclose(
             np.concatenate([getattr(one, name) for one in alone], axis=-1),
             expected,
             rtol=1e-12,
@@ -633,7 +630,7 @@ def test_digits_in_the_tails():
     assert error(proba, np.array([[tiny, 1.0], [1.0, tiny]])) < 1e-13
     assert off(proba[[0, 1], [0, 1]], tiny) < 1e-9
     f = np.array([-3e3, -40.0, -1.0, 2.0, 40.0, 3e3])
-    (ell, slope, curvature) = Ordinal((0.0, 1e-6)).log_density(np.ones(6), f)
+    ell, slope, curvature = Ordinal((0.0, 1e-6)).log_density(np.ones(6), f)
     centred = f - 0.5e-6
     assert error(ell, -0.5 * centred**2 - 0.5 * np.log(2 * np.pi) + np.log(1e-6)) < 1e-9
     assert off(slope, -centred) < 1e-6
@@ -668,7 +665,7 @@ def test_parameters_out_of_range_are_refused(kind, name, value):
 def test_cut_points_from_targets_predict_the_frequencies():
     """A class without data keeps a width, and the order does not matter."""
     start = Ordinal.from_targets(np.repeat([3, 0, 1], [100_000, 300_000, 600_000]))
-    np.testing.assert_allclose(
+    assert_allclose(
         start.predict_proba(np.zeros(1), np.ones(1))[0], [0.3, 0.6, 1e-6, 0.1], rtol=1e-4
     )
     with pytest.raises(
@@ -680,7 +677,7 @@ def test_cut_points_from_targets_predict_the_frequencies():
 def test_limits_of_a_tobit_are_in_order():
     with pytest.raises(ValueError, match="`low` must be below `high`; got 2 and 1"):
         Tobit(1.0, 2.0, 1.0)
-    np.testing.assert_array_equal(Tobit(1.0, 0.0, 1.0).check([-3.0, 0.5, 7.0]), [0.0, 0.5, 1.0])
+    assert_array_equal(Tobit(1.0, 0.0, 1.0).check([-3.0, 0.5, 7.0]), [0.0, 0.5, 1.0])
 
 
 def test_every_likelihood_is_in_the_suite():
