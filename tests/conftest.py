@@ -43,6 +43,14 @@ def data_dir() -> Path:
     return outside("SPARSE_PEP_DATA", BESIDE / "data")
 
 
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """An empty folder to work in, with no data folder named."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
+    return tmp_path
+
+
 def exact_numbers(name: str) -> dict:
     """The exact reference numbers in a file of this name, computed in 50-digit arithmetic."""
     path = outside("SPARSE_PEP_VECTORS", BESIDE / "vectors")

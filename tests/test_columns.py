@@ -394,15 +394,7 @@ def test_a_later_table_that_does_not_fit(model, case):
         model.predict(table)
 
 
-def test_columns_need_names_and_each_another():
-    for kind in (str, float):
-        with pytest.raises(ValueError, match="different texts; got 'a'"):
-            SparsePEPRegressor().fit(
-                pd.DataFrame(np.ones((4, 2), dtype=kind), columns=["a", "a"]), np.ones(4)
-            )
-    with pytest.raises(ValueError, match="`column_types`.*dataframe"):
-        SparsePEPRegressor(column_types={"a": "number"}).fit(np.zeros((5, 1)), np.arange(5.0))
-    # gaps in an array are those of a frame
+def test_gaps_in_an_array_are_those_of_a_frame():
     X = np.where(
         np.arange(60).reshape(20, 3) % 7 == 3, np.nan, np.random.default_rng(0).normal(size=(20, 3))
     )

@@ -1,0 +1,33 @@
+"""Dataframes that are refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparse_pep.estimators import SparsePEPRegressor
+
+from .checks import TARGETS, X, estimator, fitted, refused, y
+
+WORDS = pd.DataFrame({"a": ["x"] * 12, "b": [1.0] * 12})
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_words_for_a_kernel_of_numbers(kind):
+    refused(lambda: estimator(kind).fit(WORDS, TARGETS[kind]), "`X` ... 'x'")
+    refused(lambda: fitted(kind).predict(WORDS), "`X` ... 'x'")
+
+
+def test_an_array_of_fewer_columns():
+    model = estimator().fit(pd.DataFrame(X, columns=["a", "b"]), y)
+    refused(lambda: model.predict(X[:, :1]), "1 features ... 2 features")
+
+
+@pytest.mark.parametrize("kind", [str, float])
+def test_columns_of_one_name(kind):
+    table = pd.DataFrame(np.ones((4, 2), dtype=kind), columns=["a", "a"])
+    refused(lambda: SparsePEPRegressor().fit(table, np.ones(4)), "different texts; got 'a'")
+
+
+def test_types_of_columns_that_have_no_names():
+    model = SparsePEPRegressor(column_types={"a": "number"})
+    refused(lambda: model.fit(X, y), "`column_types` ... dataframe")

@@ -1,0 +1,138 @@
+"""Kernels, features, likelihoods and means with wrong arguments, and functions of arrays."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from sparse_pep.datasets import random_splits
+from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Wavelet
+from sparse_pep.inference import Rows
+from sparse_pep.inference.blocks import Partition
+from sparse_pep.inference.fixed_point import infer
+from sparse_pep.kernels import Linear, Matern32, Periodic, SquaredExponential, Sum, White
+from sparse_pep.likelihoods import (
+    Gaussian,
+    NegativeBinomial,
+    NoisyProbit,
+    Probit,
+    Softmax,
+    StudentT,
+)
+from sparse_pep.means import ConstantMean, LinearMean
+from sparse_pep.model import Model
+from sparse_pep.training import train
+
+from .checks import INF, NAN, SE, X, Z, cases, refused, y
+
+WRONG = [0.0, -1.0, NAN, INF, "a", None, 1j, [], {}, [[1.0]]]
+NUMBERS = [0.0, -1.0, NAN, INF, "a", None, [1.0], True, 1j]
+DIMS = [(-1,), (0, 0), (), (0.5,), "a", (NAN,), ([0, 1],), (None,), True]
+BLUR = partial(GaussianBlur, X[:3])
+WAVELET = partial(Wavelet, X[:3], 1.0)
+DERIVATIVE = partial(Derivative, X[:3])
+WAVES = partial(Fourier, 0.0, 1.0)
+SCALARS = (  # class, argument, wrong values
+    (SquaredExponential, "variance", WRONG),
+    (SquaredExponential, "lengthscale", WRONG),
+    (Periodic, "period", WRONG),
+    (Linear, "variance", WRONG),
+    (White, "variance", WRONG),
+    (Matern32, "active_dims", DIMS),
+    (BLUR, "width", [-1.0, INF, "a", None, [1.0], np.ones((2, 2)), 1j]),
+    (WAVELET, "frequency", ["a", None]),
+    (DERIVATIVE, "dims", [0, ["a"] * 3, [NAN] * 3, None]),
+    (WAVES, "frequencies", [-2, 2.5, [NAN], "a", None]),
+    (Gaussian, "noise_variance", NUMBERS),
+    (StudentT, "df", NUMBERS),
+    (StudentT, "scale", NUMBERS),
+    (NegativeBinomial, "dispersion", NUMBERS),
+    (NoisyProbit, "flip", [0.0, 0.5, -0.1, NAN, "a", None, [0.1], True]),
+    (Softmax, "n_classes", [1, 0, -1, 2.5, NAN, "a", None, [3], True]),
+    (ConstantMean, "intercept", [NAN, INF, "a", None, 1j, [[1.0], [1.0, 2.0]]]),
+    (partial(LinearMean, 0.0), "slope", [NAN, "a", None]),
+    (InducingPoints, "Z", [X[:, 0], np.full((2, 2), NAN), [["a"]], np.ones((2, 0)), 3.0, None]),
+    (InducingPoints, "Z", [X + 1j, [[1.0], [1.0, 2.0]], scipy.sparse.csr_matrix(X)]),
+)
+# which name themselves, as one of several in a sum or a product
+NAMED = SquaredExponential, Periodic, Linear, White, ConstantMean, LinearMean
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [(kind, name, value) for kind, name, values in SCALARS for value in values],
+)
+def test_arguments_of_parts(kind, name, value):
+    part = getattr(kind, "func", kind)
+    sketch = f"`{name}` of ... {part.__name__}" if part in NAMED else f"`{name}`"
+    refused(lambda: kind(**{name: value}), sketch)
+
+
+MATHS = {
+    "two variances": (lambda: SquaredExponential([1.0, 2.0]), "`variance` ... one number"),
+    "one lengthscale of zero": (lambda: Matern32(1.0, [1.0, 0.0]), "`lengthscale`"),
+    "linear variances for other columns": (lambda: Linear(np.ones(3))(X), "`variance` ... 3 ... 2"),
+    "inputs of other widths": (lambda: SE(X, X[:, :1]), "`X2` ... 1 ... 2"),
+    "one dimension": (lambda: SE(X[:, 0]), "`X1` ... (12,) ... X[:, None]"),
+    "kernel plus a number": (lambda: SE + 1.0, "Kernel", TypeError),
+    "sum of numbers": (lambda: Sum((1.0, SE)), "`kernels`"),
+    "waves from text": (lambda: Fourier("x", 1.0, 3), "`a`"),
+    "fractions of classes": (lambda: Softmax(3).check([0.5, 1.0]), "`y` ... row 0"),
+    "labels other than signs": (lambda: Probit().check([0.0, 1.0]), "`y` ... row 0"),
+}
+
+
+@cases(MATHS)
+def test_parts_that_do_not_fit_each_other(case):
+    refused(*case)
+
+
+def covariances(rows):
+    return Z.Kuf(SE, X[rows]), SE.diag(X[rows]), None
+
+
+GIVEN = {
+    infer: dict(Kuu=Z.Kuu(SE), covariances=covariances, likelihood=Gaussian(0.1), y=y, power=0.5),
+    train: dict(model=Model(SE, Z, Gaussian(0.1)), data=Rows(X, y)),
+}
+
+
+def called(function, **other):
+    return lambda: function(**GIVEN[function] | other)
+
+
+@cases(
+    {
+        "partition of nothing": (lambda: Partition([]), "`labels`"),
+        "partition of NaN": (lambda: Partition([0.0, NAN]), "`labels`"),
+        "partition of text and numbers": (
+            lambda: Partition(np.array([0, "a"], dtype=object)),
+            "`labels`",
+        ),
+        "powers above one": (lambda: Partition([0, 0, 1]).powers(1.5), "`power`"),
+        "infer, Kuu that is not one": (called(infer, Kuu=-Z.Kuu(SE)), "Kuu", np.linalg.LinAlgError),
+        "train, X of other columns": (called(train, data=Rows(X[:, :1], y)), "`X` ... 2"),
+        "train, no targets": (called(train, data=Rows(X)), "targets `y`"),
+        "train, power of others": (called(train, power=np.ones(5)), "`power`"),
+        "splits of one row": (lambda: random_splits(1, 1, 0.5), "`n`"),
+    }
+)
+def test_functions_of_arrays(case):
+    refused(*case)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("power", 1.5),
+        ("power", NAN),
+        ("power", np.ones(5)),
+        ("weight", -1.0),
+        ("weight", NAN),
+        ("noise_variance", 0.0),
+        ("noise_variance", np.ones(5)),
+    ],
+)
+def test_numbers_of_rows_for_inference(name, value):
+    refused(called(infer, **{name: value}), f"`{name}`")
