@@ -38,7 +38,7 @@ def test_what_goes_wrong_within_a_command(monkeypatch, error, status, kind, said
         raise error
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setattr("sparse_pep.cli.output.check_output", fail)
+    monkeypatch.setattr("sparse_pep.cli.fit.fit", fail)
     result = run("fit trial.csv --target y")
     assert result.exit_code == status
     assert result.stderr.lstrip() == said
