@@ -136,6 +136,14 @@ def random_splits(
     return tuple((order[:-n_test], order[-n_test:]) for order in orders)
 
 # %% ../nbs/internals/datasets.ipynb #b52124e7
+def row_numbers(values: object) -> np.ndarray:
+    """A list in a file of splits as row numbers (n,). ValueError if it holds something else."""
+    rows = np.array(values)
+    if rows.ndim != 1 or (len(rows) and rows.dtype.kind != "i"):
+        raise ValueError("no row numbers")
+    return rows
+
+
 def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """The pairs (train, test) of row numbers in a JSON file, gzipped or not, for a data set of n
     rows. A ValueError if the file has another form or number of rows, or a split names a row that
@@ -148,14 +156,11 @@ def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray,
     try:
         content = json.loads(text)
         for part in content["splits"]:
-            test = np.array(part["test"])
-            train = np.setdiff1d(rows, test) if part["train"] is None else np.array(part["train"])
-            if any(
-                numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind != "i")
-                for numbers in (train, test)
-            ):
-                raise ValueError("no row numbers")
-            splits.append((train, test))
+            test = row_numbers(part["test"])
+            train = part["train"]
+            if train is None:
+                train = np.setdiff1d(rows, test)
+            splits.append((row_numbers(train), test))
     except (ValueError, KeyError, TypeError):
         raise ValueError(
             f"`path`: '{path}' is not a splits file, which is JSON with a list `splits` "
@@ -169,12 +174,8 @@ def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray,
         raise ValueError(f"`path`: '{path}' holds no split.")
     for train, test in splits:
         used = np.concatenate([train, test])
-        if not (
-            len(train)
-            and len(test)
-            and len(np.unique(used)) == len(used)
-            and np.isin(used, rows).all()
-        ):
+        is_distinct = len(np.unique(used)) == len(used)
+        if not len(train) or not len(test) or not is_distinct or not np.isin(used, rows).all():
             raise ValueError(
                 f"`path`: '{path}' has a split with an empty part, an unknown row, a row "
                 "in both parts, or a row that is named twice."
@@ -182,48 +183,51 @@ def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray,
     return tuple(splits)
 
 # %% ../nbs/internals/datasets.ipynb #6ad8d9d7
-def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> Dataset:
-    """A data set of this kind, which scikit-learn ships with ten `random_splits`, or the folder
-    contains with its splits.
-    """
-    if name in SHIPPED[kind]:
-        import sklearn.datasets
+def load_shipped(name: str) -> Dataset:
+    """A data set that scikit-learn ships, with ten `random_splits`."""
+    import sklearn.datasets
 
-        bunch = getattr(sklearn.datasets, f"load_{name}")()
-        return Dataset(
-            name,
-            bunch.data,
-            bunch.target,
-            tuple(map(str, bunch.feature_names)),
-            random_splits(len(bunch.target)),
-        )
+    bunch = getattr(sklearn.datasets, f"load_{name}")()
+    names = tuple(map(str, bunch.feature_names))
+    return Dataset(name, bunch.data, bunch.target, names, random_splits(len(bunch.target)))
+
+
+def load_banana(folder: Path) -> Dataset:
+    """The banana data of a folder: 400 training rows, followed by 4900 test rows."""
+    train = read_table(folder / "toy" / BANANA[0], target="y", labels=True)
+    test = read_table(folder / "toy" / BANANA[1], "y", train.feature_names, labels=True)
+    X = np.concatenate([train.X, test.X])
+    y = np.concatenate([train.y, test.y])
+    split = np.split(np.arange(len(y)), [len(train.y)])
+    return Dataset("banana", X, y, train.feature_names, (tuple(split),))
+
+# %% ../nbs/internals/datasets.ipynb #c5346754
+def require_known_set(name: str, kind: str, folder: Path | None) -> None:
+    """Raise a ValueError that lists the known names unless there is such a data set."""
+    known = {other: list_datasets(folder, other) for other in SHIPPED}
+    if name in known[kind]:
+        return
+    for other, names in known.items():
+        if name in names:
+            raise ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
+    there = "; ".join(f"for {other}: {', '.join(names)}" for other, names in known.items())
+    message = f"there is no data set {name!r}; there are {there}."
+    if folder is None:
+        message += " Name a data folder (`--data-dir`, `data_dir` or SPARSE_PEP_DATA) for more."
+    raise ValueError(message)
+
+# %% ../nbs/internals/datasets.ipynb #79f5a593
+def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> Dataset:
+    """A data set of this kind, which scikit-learn ships, or the folder contains with its splits."""
+    if name in SHIPPED[kind]:
+        return load_shipped(name)
     folder = data_directory(data_dir)
-    known = {other: list_datasets(data_dir, other) for other in SHIPPED}
-    if name not in known[kind]:
-        for other, names in known.items():
-            if name in names:
-                raise ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
-        there = "; ".join(f"for {other}: {', '.join(names)}" for other, names in known.items())
-        where = (
-            ""
-            if folder
-            else " Name a data folder (`--data-dir`, `data_dir` or SPARSE_PEP_DATA) for more."
-        )
-        raise ValueError(f"there is no data set {name!r}; there are {there}.{where}")
-    if name == "banana":  # 400 training rows, followed by 4900 test rows
-        train = read_table(folder / "toy" / BANANA[0], target="y", labels=True)
-        test = read_table(folder / "toy" / BANANA[1], "y", train.feature_names, labels=True)
-        n = len(train.y)
-        rows = np.arange(len(train.y) + len(test.y))
-        X = np.concatenate([train.X, test.X])
-        y = np.concatenate([train.y, test.y])
-        return Dataset(name, X, y, train.feature_names, ((rows[:n], rows[n:]),))
-    table = read_table(
-        folder / kind / f"{name}.csv.gz", target="y", labels=kind == "classification"
-    )
-    return replace(
-        table, name=name, splits=read_splits(folder / kind / f"{name}_splits.json.gz", len(table.y))
-    )
+    require_known_set(name, kind, folder)
+    if name == "banana":
+        return load_banana(folder)
+    path = folder / kind / name
+    data = read_table(f"{path}.csv.gz", target="y", labels=kind == "classification")
+    return replace(data, name=name, splits=read_splits(f"{path}_splits.json.gz", len(data.y)))
 
 # %% ../nbs/internals/datasets.ipynb #b2735d70
 def load_regression(name: str, data_dir: str | os.PathLike[str] | None = None) -> Dataset:

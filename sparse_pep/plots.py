@@ -9,11 +9,12 @@ __all__ = ['plot_posterior_1d', 'plot_posterior_2d', 'plot_classification_2d', '
 # %% ../nbs/internals/plots.ipynb #9962ed14
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, Protocol
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
@@ -47,29 +48,40 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return ax
 
 
-def inducing_inputs(model: Any) -> np.ndarray | None:
+def inducing_inputs(model: object) -> np.ndarray | None:
     """The inducing points (M, D) of a model in the units of its inputs, or None if it has none."""
     Z = getattr(getattr(model, "features_", None), "Z", None)
-    return (
-        None if Z is None else getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * Z
-    )
+    if Z is None:
+        return None
+    return getattr(model, "x_mean_", 0.0) + getattr(model, "x_scale_", 1.0) * Z
 
 # %% ../nbs/internals/plots.ipynb #e312ced3
-def posterior_curves(model: Any, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+class Predictor(Protocol):
+    """A model that predicts y with its standard deviation."""
+
+    def predict(
+        self, X: np.ndarray, return_std: Literal[True]
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+def posterior_curves(
+    model: Predictor, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """The predictive mean and the standard deviations of y and of f, each (S,), at the inputs x,
     (S,) or (S, D). The last is None if the model does not distinguish f from y: it has no
     `predict_f` with the same mean as `predict`, nor a `noise_variance_`.
     """
-    x = x[:, None] if x.ndim == 1 else x
+    x = x.reshape(len(x), -1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a picture goes beyond the data
         mean, std = model.predict(x, return_std=True)
-        mean_f, var_f = model.predict_f(x) if hasattr(model, "predict_f") else (None, None)
-    if mean_f is not None and mean_f.ndim > mean.ndim:  # the second is the log noise variance
-        mean_f = mean_f[:, 0]
-        var_f = var_f[:, 0]
-    if mean_f is not None and np.allclose(mean_f, mean):  # not so for counts, whose f is a log
-        return mean, std, np.sqrt(var_f)
+        if hasattr(model, "predict_f"):
+            mean_f, var_f = model.predict_f(x)
+            if mean_f.ndim > mean.ndim:  # the second is the log noise variance
+                mean_f = mean_f[:, 0]
+                var_f = var_f[:, 0]
+            if np.allclose(mean_f, mean):  # not so for counts, whose f is a log
+                return mean, std, np.sqrt(var_f)
     if hasattr(model, "noise_variance_"):
         return mean, std, np.sqrt(np.maximum(std**2 - model.noise_variance_, 0.0))
     return mean, std, None
@@ -84,24 +96,15 @@ def mark_points(
     limits = np.transpose([ax.get_xlim(), ax.get_ylim()])[:, : Z.shape[1]]
     inside = Z[np.all((limits[0] <= Z) & (Z <= limits[1]), axis=1)]
     beyond = len(Z) - len(inside)
-    style = {
-        "color": color,
-        "ms": 7,
-        "mew": 1.6,
-        "label": label + (f" ({beyond} more beyond)" if beyond else ""),
-    }
-    # seen on dark colours too
-    style["path_effects"] = [withStroke(linewidth=3.5, foreground="white")]
+    if beyond:
+        label += f" ({beyond} more beyond)"
+    transform = ax.transData
     if Z.shape[1] == 1:
-        ax.plot(
-            inside[:, 0],
-            np.full(len(inside), height),
-            marker,
-            **style,
-            transform=ax.get_xaxis_transform(),
-        )
-    else:
-        ax.plot(*inside.T, marker, **style)
+        inside = np.c_[inside, np.full(len(inside), height)]
+        transform = ax.get_xaxis_transform()
+    halo = withStroke(linewidth=3.5, foreground="white")  # seen on dark colours too
+    (line,) = ax.plot(*inside.T, marker, color=color, ms=7, mew=1.6, transform=transform)
+    line.set(label=label, path_effects=[halo])
 
 # %% ../nbs/internals/plots.ipynb #8c184c47
 def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
@@ -110,15 +113,14 @@ def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
     """
     if not is_number(margin) or not 0.0 <= margin < np.inf:
         raise ValueError(f"`margin` must be a number, at least 0; got {short_repr(margin)}.")
+    n_grid = require_whole(n_grid, "n_grid", 2)
     width = np.ptp(X, axis=0)
     reach = margin * np.where(width > 0.0, width, 1.0)
-    return np.linspace(
-        X.min(axis=0) - reach, X.max(axis=0) + reach, require_whole(n_grid, "n_grid", 2)
-    ).T
+    return np.linspace(X.min(axis=0) - reach, X.max(axis=0) + reach, n_grid).T
 
 # %% ../nbs/internals/plots.ipynb #4bc33dfb
 def plot_posterior_1d(
-    model: Any,
+    model: Predictor,
     X: ArrayLike,
     y: ArrayLike,
     ax: Axes | None = None,
@@ -145,26 +147,23 @@ def plot_posterior_1d(
         range.
     """
     x, y = check_vectors(X=X, y=y)
-    Z_start = None if Z_start is None else check_vectors(Z_start=Z_start)[0][:, None]
+    if Z_start is not None:
+        (Z_start,) = check_vectors(Z_start=Z_start)
     grid = grid_around(x[:, None], n_grid, margin)[0]
     mean, std_y, std_f = posterior_curves(model, grid)
     ax = axes_of(ax, (6.0, 3.2))
-    for std, shade, what in ((std_y, 0.15, "y"), *[(std_f, 0.35, "f")] * (std_f is not None)):
-        ax.fill_between(
-            grid,
-            mean - BAND * std,
-            mean + BAND * std,
-            color=BLUE,
-            alpha=shade,
-            lw=0,
-            label=f"95 % of {what}",
-        )
+    for what, std, shade in (("y", std_y, 0.15), ("f", std_f, 0.35)):
+        if std is not None:
+            low = mean - BAND * std
+            high = mean + BAND * std
+            ax.fill_between(grid, low, high, color=BLUE, alpha=shade, lw=0, label=f"95 % of {what}")
     ax.plot(x, y, ".", color="black", ms=4, alpha=0.6, label="data")
     ax.plot(grid, mean, color=BLUE, lw=1.8, label="mean")
     ax.set(xlabel="x", ylabel="y", xlim=(grid[0], grid[-1]))
     if Z_start is not None:
-        mark_points(ax, Z_start, 0.97, "+", ORANGE, "inducing points before")
-    if (Z := inducing_inputs(model)) is not None:
+        mark_points(ax, Z_start[:, None], 0.97, "+", ORANGE, "inducing points before")
+    Z = inducing_inputs(model)
+    if Z is not None:
         mark_points(ax, Z, 0.03, "x", RED, "inducing points after")
     return ax
 
@@ -183,34 +182,34 @@ def check_plane(X: ArrayLike) -> np.ndarray:
     return X
 
 
-def pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """All points (B·A, 2) of the grid of a (A,) and b (B,); the values of a vary fastest."""
-    return np.stack(np.meshgrid(a, b), axis=2).reshape(-1, 2)
+def pairs(grid: np.ndarray) -> np.ndarray:
+    """All points (G², 2) with coordinates in a grid (2, G); the first one varies fastest."""
+    return np.stack(np.meshgrid(*grid), axis=2).reshape(-1, 2)
 
 # %% ../nbs/internals/plots.ipynb #17efe534
-def frame_plane(ax: Axes, a: np.ndarray, b: np.ndarray, model: Any) -> None:
-    """Name the axes, end them at the grid of a (A,) and b (B,), and mark the inducing points of
-    a model.
-    """
-    ax.set(xlabel="x1", ylabel="x2", xlim=(a[0], a[-1]), ylim=(b[0], b[-1]))
-    if (Z := inducing_inputs(model)) is not None:
+def frame_plane(ax: Axes, grid: np.ndarray, model: object) -> None:
+    """Name the axes, end them at the grid (2, G), and mark the inducing points of a model."""
+    x_ends, y_ends = grid[:, [0, -1]]
+    ax.set(xlabel="x1", ylabel="x2", xlim=x_ends, ylim=y_ends)
+    Z = inducing_inputs(model)
+    if Z is not None:
         mark_points(ax, Z, 0.0, "x", "black", "inducing points")
 
 # %% ../nbs/internals/plots.ipynb #7843da03
 def fill_map(
-    ax: Axes, a: np.ndarray, b: np.ndarray, values: np.ndarray, cmap: str, label: str
-) -> Any:
-    """Fill the plane with colours for `values` (B·A,) at the points `pairs(a, b)`, add a colour
+    ax: Axes, grid: np.ndarray, values: np.ndarray, cmap: str, label: str
+) -> ScalarMappable:
+    """Fill the plane with colours for `values` (G²,) at the points `pairs(grid)`, add a colour
     bar, and return the contours.
     """
-    grid = values.reshape(len(b), len(a))
-    filled = ax.contourf(a, b, grid, 12, cmap=cmap)
+    n_grid = grid.shape[1]
+    filled = ax.contourf(*grid, values.reshape(n_grid, n_grid), 12, cmap=cmap)
     ax.figure.colorbar(filled, ax=ax, label=label)
     return filled
 
 # %% ../nbs/internals/plots.ipynb #23f85f4a
 def plot_posterior_2d(
-    model: Any,
+    model: Predictor,
     X: ArrayLike,
     y: ArrayLike,
     axes: Sequence[Axes] | None = None,
@@ -239,24 +238,26 @@ def plot_posterior_2d(
         raise ValueError(
             f"`y` must hold one value for each of the {len(X)} rows of `X`; it holds {len(y)}."
         )
-    a, b = grid_around(X, n_grid, margin)
-    mean, std_y, std_f = posterior_curves(model, pairs(a, b))
+    grid = grid_around(X, n_grid, margin)
+    mean, std_y, std_f = posterior_curves(model, pairs(grid))
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained", sharey=True)
     if np.shape(axes) != (2,) or not all(isinstance(ax, Axes) for ax in axes):
         raise ValueError(f"`axes` must be two Matplotlib axes; got {short_repr(axes)}.")
-    std, what = (std_y, "y") if std_f is None else (std_f, "f")
-    filled = fill_map(axes[0], a, b, mean, "viridis", "mean (units of y)")
-    fill_map(axes[1], a, b, std, "cividis", f"standard deviation of {what} (units of y)")
-    colors = {"c": y, "cmap": filled.cmap, "norm": filled.norm}
-    axes[0].scatter(*X.T, s=14, **colors, edgecolors="black", linewidths=0.4, label="data")
+    filled = fill_map(axes[0], grid, mean, "viridis", "mean (units of y)")
+    if std_f is None:
+        fill_map(axes[1], grid, std_y, "cividis", "standard deviation of y (units of y)")
+    else:
+        fill_map(axes[1], grid, std_f, "cividis", "standard deviation of f (units of y)")
+    data = axes[0].scatter(*X.T, s=14, c=y, edgecolors="black", linewidths=0.4, label="data")
+    data.set(cmap=filled.cmap, norm=filled.norm)
     axes[1].plot(*X.T, ".", color="black", ms=3, label="data")
     for ax in axes:
-        frame_plane(ax, a, b, model)
+        frame_plane(ax, grid, model)
     return np.asarray(axes)
 
 # %% ../nbs/internals/plots.ipynb #ccbedb72
-def require_known(y: np.ndarray, known: list[Any]) -> None:
+def require_known(y: np.ndarray, known: list[object]) -> None:
     """Raise a ValueError unless each label of y (N,) is in the list `known`."""
     unknown = [label for label in y.tolist() if label not in known]
     if unknown:
@@ -271,23 +272,33 @@ CLASS_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#F0E442")
 LEVELS = np.linspace(0.5, 1.0, 6)  # of a probability, from white to the full colour
 
 
-def shade_classes(ax: Axes, a: np.ndarray, b: np.ndarray, proba: np.ndarray) -> None:
-    """Fill the plane with colours for the probabilities `proba` (G, G, C), where `proba[i, j]`
-    belongs to the point (a[j], b[i]), and draw the boundary between classes.
+def shade_classes(ax: Axes, grid: np.ndarray, proba: np.ndarray) -> None:
+    """Fill the plane with colours for the probabilities `proba` (G², C) at the points
+    `pairs(grid)`, and draw the boundary between classes.
     """
-    for c in range(proba.shape[2]):
-        own = proba[:, :, c]
-        others = np.delete(proba, c, axis=2).max(axis=2)
+    n_grid = grid.shape[1]
+    for c, p in enumerate(proba.T):
         color = CLASS_COLORS[c % len(CLASS_COLORS)]
         shades = LinearSegmentedColormap.from_list("class", ["white", color])
-        if own.max() > LEVELS[0]:
-            ax.contourf(a, b, np.minimum(own, 1.0), LEVELS, cmap=shades, vmin=0.4, vmax=1.3)
-        if c and np.any(own > others) and np.any(own < others):
-            ax.contour(a, b, own - others, [0.0], colors="black", linewidths=1.5)
+        if p.max() > LEVELS[0]:
+            filling = np.minimum(p, 1.0).reshape(n_grid, n_grid)
+            ax.contourf(*grid, filling, LEVELS, cmap=shades, vmin=0.4, vmax=1.3)
+        lead = p - np.delete(proba, c, axis=1).max(axis=1)
+        if c and lead.min() < 0.0 < lead.max():
+            lead = lead.reshape(n_grid, n_grid)
+            ax.contour(*grid, lead, [0.0], colors="black", linewidths=1.5)
 
 # %% ../nbs/internals/plots.ipynb #baa179c0
+class ProbabilisticClassifier(Protocol):
+    """A model that predicts the probabilities of its classes."""
+
+    classes_: np.ndarray
+
+    def predict_proba(self, X: np.ndarray) -> np.ndarray: ...
+
+# %% ../nbs/internals/plots.ipynb #7f7f6fcf
 def plot_classification_2d(
-    model: Any,
+    model: ProbabilisticClassifier,
     X: ArrayLike,
     y: ArrayLike,
     ax: Axes | None = None,
@@ -318,19 +329,15 @@ def plot_classification_2d(
             f"`y` must hold one label for each of the {len(X)} rows of `X`; its shape is {y.shape}."
         )
     require_known(y, classes.tolist())
-    a, b = grid_around(X, n_grid, margin)
-    proba = np.asarray(model.predict_proba(pairs(a, b)))
+    grid = grid_around(X, n_grid, margin)
+    proba = np.asarray(model.predict_proba(pairs(grid)))
     ax = axes_of(ax, (5.0, 4.0))
-    shade_classes(ax, a, b, proba.reshape(n_grid, n_grid, -1))
+    shade_classes(ax, grid, proba)
     for c, label in enumerate(classes):
-        style = {
-            "color": CLASS_COLORS[c % len(CLASS_COLORS)],
-            "marker": MARKERS[c % len(MARKERS)],
-            "mec": "black",
-            "mew": 0.5,
-        }
-        ax.plot(*X[y == label].T, ls="", ms=4, **style, label=str(label))
-    frame_plane(ax, a, b, model)
+        marker = MARKERS[c % len(MARKERS)]
+        (line,) = ax.plot(*X[y == label].T, marker, ms=4, mec="black", mew=0.5, label=str(label))
+        line.set_color(CLASS_COLORS[c % len(CLASS_COLORS)])
+    frame_plane(ax, grid, model)
     return ax
 
 # %% ../nbs/internals/plots.ipynb #a4716a1c
@@ -348,24 +355,9 @@ def check_predictions(
     return y, mean, std
 
 # %% ../nbs/internals/plots.ipynb #37c9cdc6
-def draw_calibration(level: np.ndarray, ax: Axes | None = None) -> Axes:
-    """Draw the fraction of targets whose `level` (N,) is at most p, as a function of p. The level
-    |2u − 1| of a target is the probability of the smallest central interval that contains it, and
-    is uniform on [0, 1] if the model is right.
-    """
-    n = len(level)
-    level = np.sort(level)
-    nominal = np.linspace(0.0, 1.0, 201)
-    low, high = binom.ppf([[0.025], [0.975]], n, nominal) / n
-    share = np.r_[0.0, np.arange(1, n + 1) / n, 1.0]
-    ax = axes_of(ax, (3.8, 3.6))
-    band = f"95 % by chance, N = {n}"
-    ax.fill_between(nominal, low, high, color="black", alpha=0.12, lw=0, label=band)
+def draw_diagonal(ax: Axes) -> None:
+    """Draw the line on which what is predicted comes true as often as predicted."""
     ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="black", lw=1.0, label="calibrated")
-    ax.step(np.r_[0.0, level, 1.0], share, where="post", color=BLUE, lw=1.8, label="model")
-    ax.set(xlabel="probability of the interval", ylabel="fraction of targets inside")
-    ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
-    return ax
 
 # %% ../nbs/internals/plots.ipynb #5d3b9c40
 def plot_calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | None = None) -> Axes:
@@ -385,7 +377,20 @@ def plot_calibration(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | N
         Where to draw; new axes by default.
     """
     y, mean, std = check_predictions(y, mean, std)
-    return draw_calibration(erf(np.abs(y - mean) / (std * np.sqrt(2.0))), ax)
+    n = len(y)
+    # the level |2u - 1|: the probability of the smallest central interval that holds the target
+    level = np.sort(erf(np.abs(y - mean) / (std * np.sqrt(2.0))))
+    share = np.r_[0.0, np.arange(1, n + 1) / n, 1.0]
+    nominal = np.linspace(0.0, 1.0, 201)
+    low, high = binom.ppf([[0.025], [0.975]], n, nominal) / n
+    ax = axes_of(ax, (3.8, 3.6))
+    band = f"95 % by chance, N = {n}"
+    ax.fill_between(nominal, low, high, color="black", alpha=0.12, lw=0, label=band)
+    draw_diagonal(ax)
+    ax.step(np.r_[0.0, level, 1.0], share, where="post", color=BLUE, lw=1.8, label="model")
+    ax.set(xlabel="probability of the interval", ylabel="fraction of targets inside")
+    ax.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+    return ax
 
 # %% ../nbs/internals/plots.ipynb #738ecc3c
 def plot_residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | None = None) -> Axes:
@@ -414,9 +419,9 @@ def plot_residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | Non
     return ax
 
 # %% ../nbs/internals/plots.ipynb #33b0e3f4
-def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's 95 % interval (low, high) for a probability, from `hits` in `counts` trials (at
-    least 1), each (B,).
+def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> np.ndarray:
+    """The ends (2, B) of Wilson's 95 % interval for a probability, from `hits` in `counts` trials,
+    at least 1, each (B,).
     """
     ends = [
         binomtest(int(k), int(n)).proportion_ci(method="wilson")
@@ -425,8 +430,21 @@ def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> tuple[np.ndarray, np.
     return np.transpose(ends)
 
 # %% ../nbs/internals/plots.ipynb #9f0385c5
+def check_proba(proba: np.ndarray, n_rows: int, n_classes: int) -> None:
+    """Raise a ValueError unless `proba` holds probabilities of classes, (n_rows, n_classes)."""
+    if proba.shape != (n_rows, n_classes):
+        raise ValueError(
+            f"`proba` must have shape {(n_rows, n_classes)}, a column for each class; "
+            f"its shape is {proba.shape}."
+        )
+    if not (np.all(proba >= 0.0) and np.all(np.abs(proba.sum(axis=1) - 1.0) <= 1e-6)):
+        raise ValueError(
+            "`proba` must hold probabilities that are not negative; each row must sum to 1."
+        )
+
+# %% ../nbs/internals/plots.ipynb #55e97841
 def binary_cases(
-    y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: Any = None
+    y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None
 ) -> tuple[np.ndarray, np.ndarray, str]:
     """Predicted probabilities, whether each came true, and the name of the class: (N,) for one
     class and (N C,) for all classes pooled. Arguments and errors are those of `plot_reliability`.
@@ -439,21 +457,15 @@ def binary_cases(
     if y.ndim != 1 or len(y) == 0:
         raise ValueError(f"`y` must be a vector with at least one label; its shape is {y.shape}.")
     require_known(y, known)
-    if proba.shape != (len(y), len(known)):
-        raise ValueError(
-            f"`proba` must have shape {(len(y), len(known))}, a column for each class; "
-            f"its shape is {proba.shape}."
-        )
-    if not (np.all(proba >= 0.0) and np.all(np.abs(proba.sum(axis=1) - 1.0) <= 1e-6)):
-        raise ValueError(
-            "`proba` must hold probabilities that are not negative; each row must sum to 1."
-        )
-    if positive is not None and positive not in known:
-        raise ValueError(f"`positive` must be one of the classes {known}; got {positive!r}.")
+    check_proba(proba, len(y), len(known))
     hit = y[:, None] == np.asarray(classes)
-    if positive is None and len(known) > 2:
-        return proba.ravel(), hit.ravel(), "a class (all pooled)"
-    column = 1 if positive is None else known.index(positive)
+    if positive is None:
+        if len(known) > 2:
+            return proba.ravel(), hit.ravel(), "a class (all pooled)"
+        positive = known[1]
+    if positive not in known:
+        raise ValueError(f"`positive` must be one of the classes {known}; got {positive!r}.")
+    column = known.index(positive)
     return proba[:, column], hit[:, column], f"class {known[column]}"
 
 # %% ../nbs/internals/plots.ipynb #5d4f5ea1
@@ -478,7 +490,7 @@ def plot_reliability(
     classes: ArrayLike,
     ax: Axes | None = None,
     n_bins: int = 10,
-    positive: Any = None,
+    positive: object = None,
 ) -> Axes:
     """Draw the observed frequency of a class against its predicted probability, with 95 % bars and
     the number of predictions in each bin below. Returns the axes.
@@ -501,10 +513,9 @@ def plot_reliability(
     p, hit, name = binary_cases(y, proba, classes, positive)
     middles, mean, hits, counts = reliability_bins(p, hit, n_bins).T
     share = hits / counts
-    (low, high) = wilson_interval(hits, counts)
     ax = axes_of(ax, (4.2, 4.0))
-    ax.plot([0.0, 1.0], [0.0, 1.0], "--", color="black", lw=1.0, label="calibrated")
-    bars = np.abs(np.stack([low, high]) - share)
+    draw_diagonal(ax)
+    bars = np.abs(wilson_interval(hits, counts) - share)
     ax.errorbar(
         mean, share, yerr=bars, fmt="o-", color=BLUE, ms=5, lw=1.3, capsize=3, label="model"
     )
@@ -544,18 +555,11 @@ def plot_energy_trace(
         )
     ax = axes_of(ax, (5.0, 2.6))
     kept = np.where(np.isfinite(values), values, np.nan)
-    # two lines for each trace
-    place = len(ax.lines) // 2 % len(DASHES)
-    best = int(np.nanargmax(kept))
-    ax.plot(
-        np.arange(len(values)),
-        kept,
-        label=label,
-        color=TRACE_COLORS[place],
-        ls=DASHES[place],
-        lw=1.5,
-    )
-    ax.plot(best, values[best], "o", color=TRACE_COLORS[place], ms=6, mfc="none")
+    best = np.nanargmax(kept)
+    style = len(ax.lines) // 2 % len(DASHES)  # two lines for each trace
+    color = TRACE_COLORS[style]
+    ax.plot(kept, label=label, color=color, ls=DASHES[style], lw=1.5)
+    ax.plot(best, kept[best], "o", color=color, ms=6, mfc="none")
     ax.set(xlabel=step, ylabel="log marginal likelihood (nats)")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     return ax
