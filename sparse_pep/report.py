@@ -14,6 +14,7 @@ from string import Template
 
 import numpy as np
 from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
@@ -27,23 +28,21 @@ from .numerics.validation import as_floats
 
 # %% ../nbs/internals/report.ipynb #2e785603
 def picture(
-    draw: Callable[[Figure], object], says: str, size: tuple[float, float] = (5.0, 3.4)
+    draw: Callable[[Axes], object], caption: str, size: tuple[float, float] = (5.0, 3.4)
 ) -> str:
-    """An HTML figure of what `draw(figure)` draws, of this size in inches, with the caption
-    `says`.
-    """
+    """An HTML figure of what `draw(ax)` draws, of this size in inches, with a caption."""
     figure = Figure(figsize=size, layout="constrained")
     file = io.BytesIO()
     # names may hold dollar signs
     with warnings.catch_warnings(), rc_context({"text.parse_math": False}):
         warnings.simplefilter("ignore")  # letters that the font does not have
-        draw(figure)
+        draw(figure.subplots())
         figure.savefig(file, format="png", dpi=130, metadata={"Software": None})
     data = base64.b64encode(file.getvalue()).decode()
-    says = as_text(says)
+    caption = as_text(caption)
     return (
-        f"<figure><img alt='{says}' "
-        f"src='data:image/png;base64,{data}'><figcaption>{says}</figcaption></figure>"
+        f"<figure><img alt='{caption}' "
+        f"src='data:image/png;base64,{data}'><figcaption>{caption}</figcaption></figure>"
     )
 
 # %% ../nbs/internals/report.ipynb #9d8a6ae7
@@ -73,9 +72,10 @@ def checked_rows(
 def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[str]:
     """One name for each input. ValueError if their number is wrong."""
     D = len(model.x_mean_)
-    if names is None:
+    if names is None and model.columns_ is not None:
+        names = model.columns_.names
+    elif names is None:
         names = getattr(model, "feature_names_in_", [f"x{d + 1}" for d in range(D)])
-        names = names if model.columns_ is None else model.columns_.names
     if len(names) != D:
         raise ValueError(
             f"`names` must hold one name for each of the {D} inputs; got {len(names)}."
@@ -85,25 +85,26 @@ def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[st
 # %% ../nbs/internals/report.ipynb #b2d11b28
 def posterior_figure(
     model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str
-) -> str:
-    """A figure of the fit of a regressor with one input or a classifier with two, or "" for
-    others.
+) -> list[str]:
+    """A figure of the fit of a classifier with two inputs, or of another model with one; none with
+    more inputs.
     """
-    if len(names) != 1 + (labels := isinstance(model, SparsePEPClassifier)):
-        return ""
+    if isinstance(model, SparsePEPClassifier):
+        plot = plots.plot_classification_2d
+        axes = names
+        caption = "Probabilities of the classes and inducing points."
+    else:
+        plot = plots.plot_posterior_1d
+        axes = [*names, target[:30]]
+        caption = "Mean, standard deviations and inducing points."
+    if len(axes) != 2:
+        return []
 
-    def draw(figure: Figure) -> None:
-        plot = plots.plot_classification_2d if labels else plots.plot_posterior_1d
-        ax = figure.subplots()
+    def draw(ax: Axes) -> None:
         plot(model, X, y, ax=ax).legend(fontsize=7)
-        ax.set(xlabel=names[0], ylabel=names[1] if labels else target[:30])
+        ax.set(xlabel=axes[0], ylabel=axes[1])
 
-    says = (
-        "Probabilities of the classes and inducing points."
-        if labels
-        else "Mean, standard deviations and inducing points."
-    )
-    return picture(draw, says, (6.0, 4.0))
+    return [picture(draw, caption, (6.0, 4.0))]
 
 # %% ../nbs/internals/report.ipynb #956cff69
 def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> list[str]:
@@ -112,55 +113,43 @@ def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> lis
     """
     if isinstance(model, SparsePEPClassifier):
         proba = model.predict_proba(X)
-        says = (
+        reliability = picture(
+            lambda ax: plots.plot_reliability(y, proba, model.classes_, ax=ax),
             "Observed frequency against predicted probability, with 95 % bars and the "
-            "number of predictions below."
+            "number of predictions below.",
+            (4.6, 4.4),
         )
-        return [
-            picture(
-                lambda figure: plots.plot_reliability(
-                    y, proba, model.classes_, ax=figure.subplots()
-                ),
-                says,
-                (4.6, 4.4),
-            )
-        ]
+        return [reliability]
     if not isinstance(model, SparsePEPRegressor):
         return []
     mean, std = model.predict(X, return_std=True)
-    drawn = {
-        plots.plot_calibration: (
-            "Fraction of targets inside the central interval of each probability. A right model "
-            "stays in the band."
-        ),
-        plots.plot_residuals: (
-            "Residuals divided by their predicted standard deviations. About 95 % should lie "
-            "between the dashed lines."
-        ),
-    }
-    return [
-        picture(
-            lambda figure, plot=plot: plot(y, mean, std, ax=figure.subplots()).legend(fontsize=8),
-            says,
-            (4.6, 4.2),
-        )
-        for plot, says in drawn.items()
-    ]
+    calibration = picture(
+        lambda ax: plots.plot_calibration(y, mean, std, ax=ax).legend(fontsize=8),
+        "Fraction of targets inside the central interval of each probability. A right model "
+        "stays in the band.",
+        (4.6, 4.2),
+    )
+    residuals = picture(
+        lambda ax: plots.plot_residuals(y, mean, std, ax=ax).legend(fontsize=8),
+        "Residuals divided by their predicted standard deviations. About 95 % should lie "
+        "between the dashed lines.",
+        (4.6, 4.2),
+    )
+    return [calibration, residuals]
 
 # %% ../nbs/internals/report.ipynb #0fdab659
 def training_figure(model: PowerEPEstimator) -> list[str]:
     """A figure of the log evidence at each iteration, if training has recorded it."""
     record = model.diagnostics_
-    trace = np.asarray(record.get("log_evidence_trace", ()), dtype=float) + record.get(
-        "log_prior_trace", 0.0
-    )
+    trace = np.asarray(record.get("log_evidence_trace", ()), dtype=float)
+    what = "Log evidence"
+    if "log_prior_trace" in record:
+        trace = trace + record["log_prior_trace"]
+        what = "Log evidence plus log prior"
     if not np.isfinite(trace).any():
         return []
-    says = (
-        f"Log evidence{' plus log prior' * ('log_prior_trace' in record)} in training; "
-        "the largest value is circled."
-    )
-    return [picture(lambda figure: plots.plot_energy_trace(trace, ax=figure.subplots()), says)]
+    caption = f"{what} in training; the largest value is circled."
+    return [picture(lambda ax: plots.plot_energy_trace(trace, ax=ax), caption)]
 
 # %% ../nbs/internals/report.ipynb #903f2762
 PAGE = Template("""<!DOCTYPE html>
@@ -192,6 +181,11 @@ $parts
 """)
 
 # %% ../nbs/internals/report.ipynb #d08b95c1
+def figure_grid(figures: Sequence[str]) -> str:
+    """Figures side by side, as many as have room."""
+    return f"<div class='figures'>{''.join(figures)}</div>"
+
+# %% ../nbs/internals/report.ipynb #a7d3b4e4
 def fit_report(
     model: PowerEPEstimator,
     X: ArrayLike | None = None,
@@ -231,31 +225,21 @@ def fit_report(
     parts = [("What was fitted", table([("target", target), *model.summary_rows()]))]
     if scores:
         parts.append(("Scores on held-out rows", table(scores.items())))
-    if lines := dict.fromkeys(" ".join(str(message).split()) for message in messages):
-        parts.append(
-            ("Warnings", f"<ul>{''.join(f'<li>{as_text(line)}</li>' for line in lines)}</ul>")
-        )
+    lines = dict.fromkeys(" ".join(str(message).split()) for message in messages)
+    if lines:
+        items = "".join(f"<li>{as_text(line)}</li>" for line in lines)
+        parts.append(("Warnings", f"<ul>{items}</ul>"))
     figures = training_figure(model)
     if X is not None:
         X, y = checked_rows(model, X, y)
-        figures = [
-            posterior_figure(model, X, y, names, target),
-            *judged_figures(model, X, y),
-            *figures,
-        ]
-        where = (
-            f"{len(y)} {'held-out rows' if held_out else 'training rows, which the model has seen'}"
-        )
-        parts.append(
-            (
-                "Predictions",
-                f"<p>Judged on {where}.</p><div class='figures'>{''.join(figures)}</div>",
-            )
-        )
+        judged = [*posterior_figure(model, X, y, names, target), *judged_figures(model, X, y)]
+        rows = "held-out rows" if held_out else "training rows, which the model has seen"
+        text = f"<p>Judged on {len(y)} {rows}.</p>"
+        parts.append(("Predictions", text + figure_grid([*judged, *figures])))
     elif figures:
-        parts.append(("Training", f"<div class='figures'>{''.join(figures)}</div>"))
+        parts.append(("Training", figure_grid(figures)))
     shown = "\n".join(f"<section><h2>{name}</h2>{text}</section>" for name, text in parts)
-    made = f"Made by sparse_pep {__version__}" + (
-        f" with <code>{as_text(command)}</code>." if command else "."
-    )
-    return PAGE.substitute(title=as_text(f"Model of {target}"), parts=shown, made=made)
+    made = f"Made by sparse_pep {__version__}"
+    if command:
+        made += f" with <code>{as_text(command)}</code>"
+    return PAGE.substitute(title=as_text(f"Model of {target}"), parts=shown, made=f"{made}.")
