@@ -7,15 +7,15 @@ __all__ = ['Fourier']
 
 # %% ../../nbs/04b_fourier.ipynb #7264ebcc
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from .points import Features
+from .points import Features, FeaturesPullBack
 from .windows import stationary_gradient
 from ..kernels import Kernel, Matern12, Matern32, Matern52
+from ..kernels.base import PullBack
+from ..numerics.parameters import Parameters, set_fields
 from ..numerics.validation import as_floats
 
 # %% ../../nbs/04b_fourier.ipynb #68d6e127
@@ -27,22 +27,20 @@ def decay_rate(kernel: Kernel) -> tuple[int, float]:
     """J and γ = √(2J − 1)/ℓ of a one-dimensional Matérn kernel of order J − ½. Raises
     NotImplementedError for any other kernel.
     """
-    order = FOURIER_ORDER.get(type(kernel))
     if kernel.of_functionals:
         raise NotImplementedError(
             "Fourier features have no closed form with slopes, averages and differences "
             "as data; use InducingPoints."
         )
+    order = FOURIER_ORDER.get(type(kernel))
     if order is None:
         raise NotImplementedError(
             "Fourier features have no closed form with the kernel "
             f"{type(kernel).__name__}; they are made for Matern12, Matern32 or Matern52 "
             "with one input."
         )
-    lengthscale = float(
-        np.ravel(kernel.columns(np.ones((1, 1)), "lengthscale") * kernel.lengthscale)[0]
-    )
-    return order, math.sqrt(2 * order - 1) / lengthscale
+    one_lengthscale = kernel.scaled(np.ones((1, 1)))
+    return order, math.sqrt(2 * order - 1) * one_lengthscale.item()
 
 # %% ../../nbs/04b_fourier.ipynb #dbe367cb
 def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float) -> np.ndarray:
@@ -96,6 +94,21 @@ def waves_at(
     dlam[:, out] = -end * lam * h * parts[-1]
     return phi, dx, dlam
 
+# %% ../../nbs/04b_fourier.ipynb #3809d7a1
+def interval_frequencies(frequencies: int | np.ndarray, length: float) -> np.ndarray:
+    """Distinct frequencies (F,); a whole number F stands for the F lowest that fit an interval."""
+    omega = np.asarray(frequencies)
+    if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
+        omega = 2 * np.pi / length * np.arange(omega)
+    omega = as_floats(omega, "frequencies")
+    fits = omega.ndim == 1 and omega.size and np.all(np.isfinite(omega) & (omega >= 0))
+    if not fits or len(np.unique(omega)) != len(omega):
+        raise ValueError(
+            "`frequencies` must be a positive whole number, or distinct finite "
+            f"numbers (F,) not below 0; got {frequencies}."
+        )
+    return omega
+
 # %% ../../nbs/04b_fourier.ipynb #3809d7a2
 @dataclass(frozen=True, eq=False)
 class Waves(Features):
@@ -110,22 +123,10 @@ class Waves(Features):
     def __post_init__(self) -> None:
         a = as_floats(self.a, "a")
         b = as_floats(self.b, "b")
-        if a.ndim or b.ndim or not (np.isfinite(a) and np.isfinite(b) and a < b):
+        if a.ndim or b.ndim or not -np.inf < a < b < np.inf:
             raise ValueError(f"`a` must be less than `b`, both finite; got a = {a}, b = {b}.")
-        a = float(a)
-        b = float(b)
-        omega = np.asarray(self.frequencies)
-        if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
-            omega = 2 * np.pi / (b - a) * np.arange(omega)
-        omega = as_floats(omega, "frequencies")
-        fits = omega.ndim == 1 and omega.size and np.all(np.isfinite(omega) & (omega >= 0))
-        if not fits or len(np.unique(omega)) != len(omega):
-            raise ValueError(
-                "`frequencies` must be a positive whole number, or distinct finite "
-                f"numbers (F,) not below 0; got {self.frequencies}."
-            )
-        for name, value in (("a", a), ("b", b), ("frequencies", omega)):
-            object.__setattr__(self, name, value)
+        omega = interval_frequencies(self.frequencies, float(b - a))
+        set_fields(self, a=float(a), b=float(b), frequencies=omega)
 
     def __len__(self) -> int:
         return len(self.frequencies) + np.count_nonzero(self.frequencies)
@@ -161,7 +162,7 @@ class Fourier(Waves):
      [ 0.  1.  0.]]
     """
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
         """Kuu (M, M) and its pull-back, see `Features`."""
         p, lam = decay_rate(kernel)
         sines = self.frequencies[self.frequencies > 0]
@@ -174,7 +175,7 @@ class Fourier(Waves):
         R, dR = state_at_start(p, lam, omega, phase)
         K = waves_product(g, g, omega, self.b - self.a) + R.T @ R / kernel.variance
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
             half = waves_product(dg, g, omega, self.b - self.a) + dR.T @ R / kernel.variance
             slope = np.vdot(K_bar, half + half.T)
             # log γ is a constant minus log ℓ
@@ -182,12 +183,12 @@ class Fourier(Waves):
 
         return 0.5 * (K + K.T), pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
         """Kuf (M, N) and its pull-back, see `Features`."""
         K, pull = self.at(kernel, X)
         return K, lambda K_bar: (pull(K_bar)[0], {})
 
-    def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+    def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, PullBack]:
         """Kuf (M, N) and its pull-back, to the kernel's parameters and to X (N, 1)."""
         if X.shape[1] != 1:
             raise ValueError(
@@ -196,9 +197,8 @@ class Fourier(Waves):
         p, lam = decay_rate(kernel)
         K, dx, dlam = map(self.real, waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0]))
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], np.ndarray]:
-            return stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)])), np.sum(
-                K_bar * dx, axis=0
-            )[:, None]
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+            gradient = stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)]))
+            return gradient, np.sum(K_bar * dx, axis=0)[:, None]
 
         return K, pull

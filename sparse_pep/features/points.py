@@ -6,16 +6,35 @@
 __all__ = ['Features', 'InducingPoints']
 
 # %% ../../nbs/03_features.ipynb #3e543034
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..kernels import Kernel
-from ..numerics.parameters import Parametric
+from ..numerics.parameters import Parameters, Parametric, set_fields
 from ..numerics.validation import inputs_2d
+
+# %% ../../nbs/03_features.ipynb #e6dcee0d
+# derivatives for the parameters of a kernel, and for those of a first and a second set of features
+CrossGradient = tuple[Parameters, Parameters, Parameters]
+
+
+class FeaturesPullBack(Protocol):
+    """The pull-back of Kuu (M, M) or Kuf (M, N)."""
+
+    def __call__(self, K_bar: np.ndarray, /) -> tuple[Parameters, Parameters]:
+        """The derivatives of Σ K_bar ∘ K for the kernel's and for the features' parameters."""
+        ...
+
+
+class CrossPullBack(Protocol):
+    """The pull-back of the covariances (M, n) of two sets of features."""
+
+    def __call__(self, K_bar: np.ndarray, /) -> CrossGradient:
+        """The derivatives of Σ K_bar ∘ K for the parameters of the kernel and of both sets."""
+        ...
 
 # %% ../../nbs/03_features.ipynb #e6dcee0e
 class Features(Parametric):
@@ -42,15 +61,13 @@ class Features(Parametric):
         """The number M of inducing variables."""
         raise NotImplementedError
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
-        """Kuu (M, M) and its pull-back, which takes Kuu_bar (M, M) to two dictionaries: the
-        derivatives for the kernel's parameters and for the features' parameters.
-        """
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
+        """Kuu (M, M) and its pull-back."""
         raise NotImplementedError
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
-        """Kuf (M, N) and its pull-back, which takes Kuf_bar (M, N) to two
-        dictionaries: the derivatives for the kernel's parameters and for the features' parameters.
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
+        """Kuf (M, N), of the inducing variables with the function at X (N, D), and its
+        pull-back.
         """
         raise NotImplementedError
 
@@ -99,31 +116,32 @@ class InducingPoints(Features):
                 "`Z` must be finite and have at least one row and column; got shape "
                 f"{Z.shape} with {np.sum(~np.isfinite(Z))} values that are not finite."
             )
-        object.__setattr__(self, "Z", Z)
+        set_fields(self, Z=Z)
 
     def __len__(self) -> int:
         """The number M of inducing points."""
         return len(self.Z)
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
         """Kuu = k(Z, Z) (M, M) and its pull-back, see `Features`."""
-        return self.Kuf_vjp(kernel, None)
+        return self._vjp(kernel, None)
 
-    def Kuf_vjp(
-        self, kernel: Kernel, X: np.ndarray | None
-    ) -> tuple[np.ndarray, Callable[..., Any]]:
-        """Kuf = k(Z, X) (M, N), or k(Z, Z) if X is None, and its pull-back, see `Features`."""
-        if X is not None and X.shape[1] != self.Z.shape[1] and not kernel.of_functionals:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
+        """Kuf = k(Z, X) (M, N) and its pull-back, see `Features`."""
+        if X.shape[1] != self.Z.shape[1] and not kernel.of_functionals:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the inducing inputs `Z` of the "
                 f"features have {self.Z.shape[1]}."
             )
+        return self._vjp(kernel, X)
+
+    def _vjp(self, kernel: Kernel, X: np.ndarray | None) -> tuple[np.ndarray, FeaturesPullBack]:
+        """k(Z, X) (M, N), or k(Z, Z) (M, M) if X is None, and its pull-back."""
         K, pull = kernel.vjp(self.Z, X)
 
-        def pull_back(bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
-            kernel_gradient, Z_bar = pull(bar)
-            if kernel.categorical_dims:
-                Z_bar[:, kernel.categorical_dims] = 0.0  # codes stay as they are
-            return kernel_gradient, {"Z": Z_bar}
+        def pull_back(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
+            gradient, Z_bar = pull(K_bar)
+            Z_bar[:, kernel.categorical_dims] = 0.0  # codes stay as they are
+            return gradient, {"Z": Z_bar}
 
         return K, pull_back

@@ -6,59 +6,75 @@
 __all__ = ['StackedFeatures']
 
 # %% ../../nbs/04c_stacked.ipynb #04c00003
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .fourier import Fourier
-from .points import Features, InducingPoints
-from .windows import WindowFeatures, Windows, own_gradient, points, windows_vjp
+from sparse_pep.features.points import (
+    CrossGradient,
+    CrossPullBack,
+    Features,
+    FeaturesPullBack,
+    InducingPoints,
+)
+from sparse_pep.features.windows import (
+    WindowFeatures,
+    Windows,
+    features_gradient,
+    points,
+    transposed,
+    windows_vjp,
+)
 from ..kernels import Kernel
-from ..numerics.parameters import added, numbered, with_numbered
+from ..numerics.parameters import Parameters, added, numbered, set_fields, with_numbered
 
 # %% ../../nbs/04c_stacked.ipynb #a304f21e
 def windows_of(features: Features) -> Windows | None:
     """The features as windows, or None if they are something else."""
     if isinstance(features, InducingPoints):
         return points(features.Z)
-    return features.windows() if isinstance(features, WindowFeatures) else None
+    if isinstance(features, WindowFeatures):
+        return features.windows()
+    return None
 
 # %% ../../nbs/04c_stacked.ipynb #079bf011
+def waves_and_points_vjp(
+    kernel: Kernel, waves: Fourier, points: InducingPoints
+) -> tuple[np.ndarray, CrossPullBack]:
+    """Covariances (M₁, M₂) of Fourier features with inducing points, and their pull-back."""
+    K, pull_at = waves.at(kernel, points.Z)
+
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        gradient, Z_bar = pull_at(K_bar)
+        return gradient, {}, {"Z": Z_bar}
+
+    return K, pull
+
+
 def cross_vjp(
-    kernel: Kernel, one: Features, other: Features
-) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M₁, M₂) of two sets of features and their pull-back, which takes K_bar
-    (M₁, M₂) to dictionaries for the kernel, for `one` and for `other`.
-    """
-    if isinstance(one, Fourier) and isinstance(other, InducingPoints):
-        K, pull_at = one.at(kernel, other.Z)
-
-        def pull_fourier(
-            K_bar: np.ndarray,
-        ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-            gradient, Z_bar = pull_at(K_bar)
-            return gradient, {}, {"Z": Z_bar}
-
-        return K, pull_fourier
-    if isinstance(other, Fourier) and isinstance(one, InducingPoints):
-        K, pull_back = cross_vjp(kernel, other, one)
-        return K.T, lambda K_bar: tuple(pull_back(K_bar.T)[i] for i in (0, 2, 1))
-    A = windows_of(one)
-    B = windows_of(other)
+    kernel: Kernel, first: Features, second: Features
+) -> tuple[np.ndarray, CrossPullBack]:
+    """Covariances (M₁, M₂) of two sets of features, and their pull-back."""
+    if isinstance(first, Fourier) and isinstance(second, InducingPoints):
+        return waves_and_points_vjp(kernel, first, second)
+    if isinstance(second, Fourier) and isinstance(first, InducingPoints):
+        return transposed(*waves_and_points_vjp(kernel, second, first))
+    A = windows_of(first)
+    B = windows_of(second)
     if A is None or B is None:
         raise NotImplementedError(
-            f"{type(one).__name__} and {type(other).__name__} features have no closed "
+            f"{type(first).__name__} and {type(second).__name__} features have no closed "
             f"form together, here with the kernel {type(kernel).__name__}; Fourier "
             "features go with InducingPoints only."
         )
     K, pull_windows = windows_vjp(kernel, A, B)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def pull(K_bar: np.ndarray) -> CrossGradient:
         gradient, a, b = pull_windows(K_bar)
-        return gradient, own_gradient(one, a), own_gradient(other, b)
+        return gradient, features_gradient(first, a), features_gradient(second, b)
 
     return K, pull
 
@@ -70,22 +86,23 @@ class Parts(Features):
     features: tuple[Features, ...]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.features, (list, tuple)) or not all(
-            isinstance(f, Features) for f in self.features
-        ):
+        listed = isinstance(self.features, (list, tuple))
+        if not listed or not all(isinstance(part, Features) for part in self.features):
             raise ValueError(
                 "`features` must be a list of features, such as [InducingPoints(Z), "
                 "Derivative(Z, dims)]."
             )
-        flat = [f.features if isinstance(f, StackedFeatures) else (f,) for f in self.features]
-        object.__setattr__(self, "features", tuple(f for part in flat for f in part))
-        if not self.features:
+        parts: list[Features] = []
+        for part in self.features:
+            parts += part.features if isinstance(part, Parts) else [part]
+        if not parts:
             raise ValueError("`features` must hold at least one set of features; got none.")
-        columns = {1 if isinstance(f, Fourier) else f.Z.shape[1] for f in self.features}
+        columns = {1 if isinstance(part, Fourier) else part.Z.shape[1] for part in parts}
         if len(columns) > 1:
             raise ValueError(
                 f"all `features` must have the same number of input columns; got {sorted(columns)}."
             )
+        set_fields(self, features=tuple(parts))
 
     def __len__(self) -> int:
         return sum(map(len, self.features))
@@ -93,7 +110,7 @@ class Parts(Features):
     def rows(self) -> list[slice]:
         """The rows of each part among the M features."""
         ends = np.cumsum([0, *map(len, self.features)])
-        return [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+        return list(map(slice, ends[:-1], ends[1:]))
 
 # %% ../../nbs/04c_stacked.ipynb #4d67a1bb
 @dataclass(frozen=True, eq=False)
@@ -118,44 +135,52 @@ class StackedFeatures(Parts):
     ['0.Z', '1.Z', '1.log_width']
     """
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
         """Kuu (M, M) and its pull-back, see `Features`."""
         K = np.empty((len(self), len(self)))
         rows = self.rows()
         pulls = {}
-        for i, one in enumerate(self.features):
-            K[rows[i], rows[i]], pulls[i, i] = one.Kuu_vjp(kernel)
+        cross_pulls = {}
+        for i, part in enumerate(self.features):
+            K[rows[i], rows[i]], pulls[i] = part.Kuu_vjp(kernel)
             for j in range(i):
-                block, pulls[i, j] = cross_vjp(kernel, one, self.features[j])
+                block, cross_pulls[i, j] = cross_vjp(kernel, part, self.features[j])
                 K[rows[i], rows[j]] = block
                 K[rows[j], rows[i]] = block.T
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
             gradients = []
-            own = [[] for _ in self.features]
-            for (i, j), pull_block in pulls.items():
-                bar = K_bar[rows[i], rows[j]]
-                gradient, *bars = pull_block(bar if i == j else bar + K_bar[rows[j], rows[i]].T)
+            by_part: list[list[Parameters]] = [[] for _ in self.features]
+            for i, pull_part in pulls.items():
+                gradient, part_gradient = pull_part(K_bar[rows[i], rows[i]])
                 gradients.append(gradient)
-                for index, part in zip((i, j), bars, strict=False):
-                    own[index].append(part)
-            return added(gradients), numbered([added(parts) for parts in own])
+                by_part[i].append(part_gradient)
+            for (i, j), pull_block in cross_pulls.items():
+                bar = K_bar[rows[i], rows[j]] + K_bar[rows[j], rows[i]].T
+                gradient, first, second = pull_block(bar)
+                gradients.append(gradient)
+                by_part[i].append(first)
+                by_part[j].append(second)
+            return added(gradients), numbered(list(map(added, by_part)))
 
         return K, pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
         """Kuf (M, N) and its pull-back, see `Features`."""
         blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features), strict=True)
 
-        def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
-            parts = [p(K_bar[rows, :]) for p, rows in zip(pulls, self.rows(), strict=True)]
-            return added([g for g, _ in parts]), numbered([own for _, own in parts])
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
+            parts = zip(pulls, self.rows(), strict=True)
+            gradients, by_part = zip(
+                *(pull_part(K_bar[rows]) for pull_part, rows in parts), strict=True
+            )
+            return added(gradients), numbered(by_part)
 
         return np.concatenate(blocks, axis=0), pull
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> Parameters:
         """The parameters of all parts, with numbered names."""
         return numbered([part.parameters() for part in self.features])
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "StackedFeatures":
+    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "StackedFeatures":
         return StackedFeatures(with_numbered(self.features, parameters))

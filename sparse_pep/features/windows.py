@@ -7,18 +7,23 @@ __all__ = ['GaussianBlur', 'Wavelet', 'Derivative']
 
 # %% ../../nbs/04_interdomain.ipynb #0b8ec2c3
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
-from itertools import product
-from operator import mul
-from typing import Any, ClassVar
+from functools import cache, cached_property, reduce
+from operator import add, mul
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from .points import Features, InducingPoints
+from sparse_pep.features.points import (
+    CrossGradient,
+    CrossPullBack,
+    Features,
+    FeaturesPullBack,
+    InducingPoints,
+)
 from sparse_pep.kernels import (
     Constant,
     Kernel,
@@ -30,9 +35,10 @@ from sparse_pep.kernels import (
     Sum,
     White,
 )
+from ..kernels.base import product_without
 from ..numerics.distances import Pairs, moments_of_differences, quadratic_of_differences
 from ..numerics.linalg import thin_product
-from ..numerics.parameters import added, numbered
+from ..numerics.parameters import Parameters, added, numbered, set_fields
 from ..numerics.validation import as_floats
 
 # %% ../../nbs/04_interdomain.ipynb #8991b431
@@ -82,26 +88,35 @@ class Windows:
     @property
     def sloped(self) -> np.ndarray:
         """Which windows are differentiated, (A,)."""
-        return (
-            self.direction.any(axis=1)
-            if self.direction.any()
-            else np.zeros(len(self.centre), dtype=bool)
-        )
+        if not self.direction.any():
+            return np.zeros(len(self.centre), dtype=bool)
+        return self.direction.any(axis=1)
 
-    def take(self, rows: np.ndarray) -> "Windows":
+    @property
+    def values(self) -> bool:
+        """Whether all windows are function values."""
+        return self.plain and not self.direction.any()
+
+    def take(self, rows: slice | Sequence[int] | np.ndarray) -> "Windows":
         """The windows of these rows."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
+
+    def without(self, *names: str) -> "Windows":
+        """The same windows with 0 in the place of the arrays of these names."""
+        return replace(self, **{name: 0.0 * getattr(self, name) for name in names})
 
 # %% ../../nbs/04_interdomain.ipynb #da1ae71b
 def points(Z: np.ndarray) -> Windows:
     """Function values at Z (A, D): windows of width 0."""
     none = np.broadcast_to(0.0, Z.shape)
-    flat = np.broadcast_to(0.0, Z.shape[0])
-    return Windows(Z, none, none, none, none, flat, flat)
+    flat = np.broadcast_to(0.0, len(Z))
+    return Windows(
+        centre=Z, width=none, frequency=none, direction=none, shift=none, phase=flat, level=flat
+    )
 
 # %% ../../nbs/04_interdomain.ipynb #a4c3cdfe
 @dataclass(frozen=True, eq=False)
-class Side:
+class Dimension:
     """One dimension of pairs of windows: arrays that broadcast to (M, n).
 
     `q` and `r` are the squared widths, `omega` and `eta` the frequencies, `delta` is the
@@ -109,24 +124,44 @@ class Side:
     the imaginary unit, or 0 where neither side has waves and all numbers are real.
     """
 
+    P: float
     q: np.ndarray
     r: np.ndarray
     omega: np.ndarray
     eta: np.ndarray
     delta: np.ndarray
-    P: float
     i: complex
 
-    @property
+    @cached_property
     def tau(self) -> np.ndarray:
         """Γ = 1 + P(q + r), the factor by which the widths lengthen the squared lengthscale."""
         return 1.0 + self.P * (self.q + self.r)
 
-    @property
-    def u(self) -> np.ndarray:
+    @cached_property
+    def iU(self) -> np.ndarray:
+        """i times the coefficient U of ξ, (M, n)."""
+        return self.i * (self.eta * self.r - self.omega * self.q) - self.delta
+
+    @cached_property
+    def slope(self) -> np.ndarray:
         """φ′ = ∂φ/∂Δ, (M, n), Equation 4.7 of the site."""
-        turn = self.i * (self.eta * self.r - self.omega * self.q)
-        return self.P * (turn - self.delta) / self.tau
+        return self.P * self.iU / self.tau
+
+    @cached_property
+    def R(self) -> np.ndarray:
+        """R = P/Γ."""
+        return self.P / self.tau
+
+    @property
+    def chi(self) -> np.ndarray:
+        """χ = φ′ + iω, (M, n), without cancellation."""
+        waves = self.omega * (1 + self.P * self.r) + self.P * self.eta * self.r
+        return (self.i * waves - self.P * self.delta) / self.tau
+
+    @property
+    def swapped(self) -> "Dimension":
+        """The same pairs with the second windows as the first ones."""
+        return replace(self, q=self.r, r=self.q, omega=self.eta, eta=self.omega, delta=-self.delta)
 
     def exponent(self) -> np.ndarray:
         """The exponent φ, (M, n), Equation 4.5 of the site."""
@@ -135,133 +170,171 @@ class Side:
         r = self.r
         omega = self.omega
         eta = self.eta
-        bend = omega**2 * q + eta**2 * r + P * q * r * (omega + eta) ** 2
+        numerator = omega**2 * q + eta**2 * r + P * q * r * (omega + eta) ** 2
         turn = P * self.delta * (eta * r - omega * q)
-        real = np.log1p(P * (q + r)) + (P * self.delta**2 + bend) / self.tau
+        real = np.log1p(P * (q + r)) + (P * self.delta**2 + numerator) / self.tau
         return self.i * turn / self.tau - 0.5 * real
 
 # %% ../../nbs/04_interdomain.ipynb #868e7ee1
-def side(P: np.ndarray, A: Windows, B: Windows, d: int, sign: float) -> Side:
+def dimension(P: np.ndarray, A: Windows, B: Windows, d: int, sign: float) -> Dimension:
     """Dimension d of windows A (M of them) and B (n), with the frequencies of B times `sign`."""
-    none = np.zeros((1, 1))
-    q, omega = (none, none) if A.plain else (A.width[:, d, None] ** 2, A.frequency[:, d, None])
-    r, eta = (none, none) if B.plain else (B.width[:, d] ** 2, sign * B.frequency[:, d])
+    q = omega = r = eta = np.zeros((1, 1))
+    if not A.plain:
+        q = A.width[:, d, None] ** 2
+        omega = A.frequency[:, d, None]
+    if not B.plain:
+        r = B.width[:, d] ** 2
+        eta = sign * B.frequency[:, d]
     delta = A.centre[:, d, None] - B.centre[:, d]
-    return Side(q, r, omega, eta, delta, P[d], 1j if A.waves or B.waves else 0.0)
+    i = 1j if A.waves or B.waves else 0.0
+    return Dimension(P=P[d], q=q, r=r, omega=omega, eta=eta, delta=delta, i=i)
 
 # %% ../../nbs/04_interdomain.ipynb #3b4f5a0d
-def slope_factors(
-    P: np.ndarray, A: Windows, B: Windows, sign: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The factor of the rows, the factor of the columns and the correction of the table, each
-    (M, n), or a number where nothing is differentiated.
+class Beam(NamedTuple):
+    """Covariances of windows A (M of them) and B (n) with one sign of the second frequency,
+    amplitude · (row · column + both) before the real part is taken.
     """
-    (s, left), (t, right) = ((W.direction, np.where(W.sloped, 0.0, 1.0)) for W in (A, B))
-    left = left[:, None]
-    same = 0.0
-    for d in np.flatnonzero(s.any(axis=0) | t.any(axis=0)):
-        pair = side(P, A, B, d, sign)
-        left = left + s[:, d, None] * pair.u
-        right = right - t[:, d] * pair.u
-        same = same + np.outer(s[:, d], t[:, d]) * (P[d] / pair.tau)
-    return left, right, same
 
-# %% ../../nbs/04_interdomain.ipynb #989af3c2
-def side_sums(s: Side, W: np.ndarray, U: np.ndarray, C: np.ndarray) -> list[np.ndarray]:
-    """Derivatives with respect to Δ, log s, ω, log s′ and ω′, each (M, n), and the sum of those
-    with respect to log ℓ. W, U and C are the adjoints of φ, φ′ and R.
-    """
-    p = s.P / s.tau
-    u = s.u
-    PD = s.P * s.delta
-    v = (s.i * (s.omega * (1 + s.P * s.r) + s.P * s.eta * s.r) - PD) / s.tau
-    w = (-s.i * (s.P * s.omega * s.q + s.eta * (1 + s.P * s.q)) - PD) / s.tau
-    turn = s.i * (s.eta * s.r - s.omega * s.q) - s.delta
-    lengthscale = W * (p * (s.q + s.r) + u * turn / s.tau) - 2 / s.tau * (U * u + C * p)
+    sign: float
+    amplitude: np.ndarray  # (M, n)
+    # the factors of the table, 1 where nothing is differentiated
+    row: np.ndarray
+    column: np.ndarray
+    # its correction where both are differentiated along the same dimension
+    both: np.ndarray | float
 
-    def width(area, slope):
-        return area * np.real(W * (slope**2 - p) - 2 * p * (U * slope + C * p))
+    @property
+    def factor(self) -> np.ndarray:
+        """The entry of the table, (M, n) or of fewer entries."""
+        return self.row * self.column + self.both
 
-    def frequency(area, slope):
-        return area * np.real(s.i * (W * slope - U * p))
 
-    return [
-        np.real(W * u - U * p),
-        0.0 if not s.q.any() else width(s.q, v),
-        0.0 if not s.q.any() else frequency(s.q, v),
-        0.0 if not s.r.any() else width(s.r, w),
-        0.0 if not s.r.any() else -frequency(s.r, w),
-        np.real(lengthscale).sum(),
-    ]
-
-# %% ../../nbs/04_interdomain.ipynb #43c764dd
-def no_gradient(A: Windows) -> dict[str, np.ndarray]:
-    """Zeros for the derivatives with respect to the windows' own parameters, each (A, D)."""
-    return {key: np.zeros(A.centre.shape) for key in ("Z", "log_width", "frequency")}
-
-# %% ../../nbs/04_interdomain.ipynb #a4151226
-def wave_vjp(
-    variance: float, P: np.ndarray, A: Windows, B: Windows
-) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M, n) of two sets of windows (with `level` 0) of a function whose kernel
-    is variance · exp(−½ Σ_d P_d (x_d − x_d′)²), and their pull-back.
-
-    The pull-back takes K_bar (M, n) to the derivative for the log variance, those for the log
-    lengthscales (D,), and dictionaries of `Z`, `log_width`, `frequency` for A and for B. Cost
-    of the forward pass: about 20 MnD operations. Equation 4.6 of the site.
-    """
-    signs = (1.0, -1.0) if B.waves else (1.0,)
-    beams = []
-    for sign in signs:
-        exponent = sum(side(P, A, B, d, sign).exponent() for d in range(len(P)))
-        if A.waves or B.waves:
-            exponent = exponent + 1j * (A.phase[:, None] + sign * B.phase)
-        H = variance / len(signs) * np.exp(exponent)
-        beams.append((H, *slope_factors(P, A, B, sign)))
-    K = sum(np.real(H * (left * right + same)) for H, left, right, same in beams)
-
-    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        lengthscale = np.zeros(len(P))
-        a = no_gradient(A)
-        b = no_gradient(B)
-        for sign, beam in zip(signs, beams, strict=True):
-            wave_pull(P, A, B, sign, beam, K_bar, lengthscale, a, b)
-        return np.vdot(K_bar, K), lengthscale, a, b
-
-    return K, pull
-
-# %% ../../nbs/04_interdomain.ipynb #54b43dba
-def wave_pull(
-    P: np.ndarray,
-    A: Windows,
-    B: Windows,
-    sign: float,
-    beam: tuple,
-    K_bar: np.ndarray,
-    lengthscale: np.ndarray,
-    a: dict[str, Any],
-    b: dict,
-) -> None:
-    """Add the contribution of one sign of the second frequency to the sums of `wave_vjp`, in
-    place.
-    """
-    H, left, right, same = beam
-    base = K_bar * H
-    W = base * (left * right + same)
-    for d in range(len(P)):
+def beam_of(variance: float, P: np.ndarray, A: Windows, B: Windows, sign: float) -> Beam:
+    """The beam of windows A and B for the kernel variance · exp(−½ Σ_d P_d Δ_d²)."""
+    exponent = sum(dimension(P, A, B, d, sign).exponent() for d in range(len(P)))
+    if A.waves or B.waves:
+        exponent = exponent + 1j * (A.phase[:, None] + sign * B.phase)
+    row = np.where(A.sloped, 0.0, 1.0)[:, None]
+    column = np.where(B.sloped, 0.0, 1.0)
+    both = 0.0
+    for d in np.flatnonzero(A.direction.any(axis=0) | B.direction.any(axis=0)):
+        pair = dimension(P, A, B, d, sign)
         s = A.direction[:, d, None]
         t = B.direction[:, d]
-        U = base * (right * s - left * t) if s.any() or t.any() else 0.0
-        C = base * (s * t) if s.any() and t.any() else 0.0
-        sums = side_sums(side(P, A, B, d, sign), W, U, C)
-        a_sums = sums[:3]
-        b_sums = (-sums[0], sums[3], sign * sums[4])
-        for key, a_bar, b_bar in zip(a, a_sums, b_sums, strict=True):
-            a[key][:, d] += np.sum(a_bar, axis=1) if np.ndim(a_bar) else 0.0
-            b[key][:, d] += np.sum(b_bar, axis=0) if np.ndim(b_bar) else 0.0
-        lengthscale[d] += sums[5]
+        row = row + s * pair.slope
+        column = column - t * pair.slope
+        both = both + s * t * pair.R
+    return Beam(sign, variance * np.exp(exponent), row, column, both)
+
+# %% ../../nbs/04_interdomain.ipynb #989af3c2
+class Adjoints(NamedTuple):
+    """The adjoints (M, n) of φ, φ′ and R in one dimension; 0 where φ′ and R do not occur."""
+
+    W: np.ndarray
+    U: np.ndarray | float
+    C: np.ndarray | float
+
+
+def first_sums(pair: Dimension, bar: Adjoints, axis: int) -> tuple[np.ndarray | float, ...]:
+    """Derivatives with respect to the log width and the frequency of the first windows, summed over
+    the second ones along `axis`.
+    """
+    if not pair.q.any():
+        return 0.0, 0.0
+    chi = pair.chi
+    width = bar.W * (chi**2 - pair.R) - 2 * pair.R * (bar.U * chi + bar.C * pair.R)
+    by_width = np.sum(pair.q * np.real(width), axis=axis)
+    if not pair.i:
+        return by_width, 0.0
+    frequency = 1j * (bar.W * chi - bar.U * pair.R)
+    return by_width, np.sum(pair.q * np.real(frequency), axis=axis)
+
+
+def lengthscale_sum(pair: Dimension, bar: Adjoints) -> float:
+    """The derivative with respect to the log lengthscale, summed over all pairs."""
+    of_exponent = bar.W * (pair.R * (pair.q + pair.r) + pair.slope * pair.iU / pair.tau)
+    of_slope = 2 / pair.tau * (bar.U * pair.slope + bar.C * pair.R)
+    return np.real(of_exponent - of_slope).sum()
+
+# %% ../../nbs/04_interdomain.ipynb #43c764dd
+PARAMETERS = ("Z", "log_width", "frequency")
+
+
+def no_gradient(A: Windows) -> Parameters:
+    """Zeros for the derivatives with respect to the windows' own parameters, each (A, D)."""
+    return {name: np.zeros(A.centre.shape) for name in PARAMETERS}
+
+
+def beam_pull(
+    P: np.ndarray, A: Windows, B: Windows, beam: Beam, K_bar: np.ndarray
+) -> tuple[np.ndarray, Parameters, Parameters]:
+    """The derivatives of Σ K_bar ∘ K for one beam: with respect to the log lengthscales (D,), and
+    to the parameters of A and of B.
+    """
+    base = K_bar * beam.amplitude
+    bar = Adjoints(base * beam.factor, 0.0, 0.0)
+    by_lengthscale = np.zeros(len(P))
+    a = np.zeros((3, *A.centre.shape))
+    b = np.zeros((3, *B.centre.shape))
+    for d in range(len(P)):
+        pair = dimension(P, A, B, d, beam.sign)
+        s = A.direction[:, d, None]
+        t = B.direction[:, d]
+        if A.direction.any() or B.direction.any():
+            bar = Adjoints(bar.W, base * (beam.column * s - beam.row * t), base * (s * t))
+        by_lengthscale[d] = lengthscale_sum(pair, bar)
+        by_difference = np.real(bar.W * pair.slope - bar.U * pair.R)
+        a[0, :, d] = np.sum(by_difference, axis=1)
+        b[0, :, d] = -np.sum(by_difference, axis=0)
+        a[1, :, d], a[2, :, d] = first_sums(pair, bar, axis=1)
+        b[1, :, d], b[2, :, d] = first_sums(pair.swapped, bar._replace(U=-bar.U), axis=0)
+    b[2] *= beam.sign
     if not B.waves:  # the cosine has slope 0 at frequency 0
-        b["frequency"][:] = 0.0
+        b[2] = 0.0
+    a_by_name, b_by_name = (dict(zip(PARAMETERS, part, strict=True)) for part in (a, b))
+    return by_lengthscale, a_by_name, b_by_name
+
+# %% ../../nbs/04_interdomain.ipynb #89cefa6f
+def inverse_squares(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """P (D,), one over the squared lengthscale of each column of X, 0 for those that do not matter.
+    ValueError if the kernel does not fit the columns.
+    """
+    row = np.zeros_like(X[:1])
+    if isinstance(kernel, Constant):
+        return row[0]
+    active = kernel.columns(row, "lengthscale") + kernel.lengthscale**-2.0
+    return kernel.spread(active, row)[0]
+
+
+def stationary_gradient(kernel: Kernel, variance: float, lengthscale: np.ndarray) -> Parameters:
+    """The derivatives by name, from those in the log variance and in the log lengthscale of each
+    column (D,).
+    """
+    if isinstance(kernel, Constant):
+        return {"log_variance": variance}
+    active = kernel.columns(lengthscale[None])[0]
+    return {"log_variance": variance, "log_lengthscale": kernel.shared("lengthscale", active)}
+
+# %% ../../nbs/04_interdomain.ipynb #a4151226
+def wave_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+    """Covariances (M, n) of two sets of windows (with `level` 0) under a squared exponential or
+    constant kernel, and their pull-back. Cost of the forward pass: about 20 MnD operations.
+    Equation 4.6 of the site.
+    """
+    P = inverse_squares(kernel, A.centre)
+    signs = (1.0, -1.0) if B.waves else (1.0,)
+    variance = float(kernel.variance) / len(signs)
+    beams = [beam_of(variance, P, A, B, sign) for sign in signs]
+    K = reduce(add, [np.real(beam.amplitude * beam.factor) for beam in beams])
+
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        lengthscales, first, second = zip(
+            *(beam_pull(P, A, B, beam, K_bar) for beam in beams), strict=True
+        )
+        gradient = stationary_gradient(kernel, np.vdot(K_bar, K), reduce(add, lengthscales))
+        return gradient, added(first), added(second)
+
+    return K, pull
 
 # %% ../../nbs/04_interdomain.ipynb #ee5b8dd8
 def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
@@ -276,135 +349,203 @@ def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
     return Pairs(z, x) if expand else Pairs(Z, X), expand
 
 # %% ../../nbs/04_interdomain.ipynb #b9bc687d
+class RowCoefficients(NamedTuple):
+    """The coefficients (M, D) of Equation 4.8 of the site, for the rows of pairs of windows and
+    points: φ′ = R(shift − Δ) and χ = wave − RΔ.
+    """
+
+    tau: np.ndarray
+    R: np.ndarray
+    shift: np.ndarray
+    wave: np.ndarray
+
+
+def row_coefficients(P: np.ndarray, A: Windows) -> RowCoefficients:
+    """The coefficients of windows A (M); real if they have no waves."""
+    tau = 1.0 + P * A.width**2
+    i = 1j if A.waves else 0.0
+    shift = -i * A.frequency * A.width**2
+    return RowCoefficients(tau=tau, R=P / tau, shift=shift, wave=i * A.frequency / tau)
+
+
 def data_waves(
     variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool
 ) -> np.ndarray:
     """variance · exp(Σ_d φ_d + i phase), (M, n), for pairs of windows and points; real if there
     are no waves. Equation 4.8 of the site.
     """
-    q = A.width**2
-    omega = A.frequency
+    rows = row_coefficients(P, A)
+    area = A.width**2
     none = np.zeros_like(A.centre)
-    tau = 1.0 + P * q
-    size = np.log(variance) - 0.5 * np.sum(np.log1p(P * q) + omega**2 * q / tau, axis=1)
-    H = quadratic_of_differences(size, none, -0.5 * P / tau, pairs, expand)
+    squares = np.sum(np.log1p(P * area) + A.frequency**2 * area / rows.tau, axis=1)
+    size = np.log(variance) - 0.5 * squares
+    H = quadratic_of_differences(size, none, -0.5 * rows.R, pairs, expand)
     np.exp(H, out=H)
     if not A.waves:
         return H
-    angle = quadratic_of_differences(A.phase, -P / tau * omega * q, none, pairs, expand)
+    turn = -rows.R * A.frequency * area
+    angle = quadratic_of_differences(A.phase, turn, none, pairs, expand)
     return H * np.cos(angle) + 1j * (H * np.sin(angle))
 
-# %% ../../nbs/04_interdomain.ipynb #b45dfa5d
-def data_vjp(
-    variance: float, P: np.ndarray, A: Windows, B: Windows
-) -> tuple[np.ndarray, Callable[..., Any]]:
-    """`wave_vjp` where B (n) are function values and nothing is differentiated. Cost: products of
-    2Mn(2D + 1) flops both ways, and as many again for the derivatives with respect to B.
-    """
-    pairs, expand = centred(P, A.centre, B.centre)
-    z = pairs.A
-    x = pairs.B
-    G = data_waves(variance, P, A, pairs, expand)
-    tau = 1.0 + P * A.width**2
-    turn = (-1j if A.waves else 0.0) * A.frequency * A.width**2
-    p = P / tau
-    K = np.ascontiguousarray(np.real(G)) if A.waves else G
-
-    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        b = no_gradient(B)
-        W = K_bar * G
-        if not B.data:
-            columns = np.hstack([p * (z - turn), p, p / tau * z, p / tau])
-            first, second, linear, square = np.hsplit(thin_product(W.T, columns), 4)
-            b["Z"] = np.real(first - x * second)
-        if A.data and expand:  # the moments that those of B do not have already are sums over rows
-            own = np.ones(len(x)) @ W.T
-            return (
-                np.vdot(K_bar, K),
-                own @ (p * (A.width**2 + z * z / tau))
-                + np.sum(x * (x * square - 2.0 * linear), axis=0),
-                no_gradient(A),
-                b,
-            )
-        return np.vdot(K_bar, K), *data_sums(P, A, moments_of_differences(W, pairs, expand)), b
-
-    return K, pull
-
 # %% ../../nbs/04_interdomain.ipynb #9f77b6ae
-def data_sums(P: np.ndarray, A: Windows, W: tuple) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def data_sums(
+    P: np.ndarray, A: Windows, moments: tuple[np.ndarray, np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, Parameters]:
     """Derivatives with respect to the log lengthscales (D,) and the windows' parameters, from
     the moments of the adjoint of φ.
     """
-    q = A.width**2
-    i = 1j if A.waves else 0.0
-    tau = 1.0 + P * q
-    p = P / tau
-    t = -i * A.frequency * q
-    v = i * A.frequency / tau
-    lengthscale = p * q * W[0] + p / tau * (t * (t * W[0] - 2 * W[1]) + W[2])
-    width = (v**2 - p) * W[0] + p * (p * W[2] - 2 * v * W[1])
-    return np.real(lengthscale).sum(0), {
-        "Z": np.real(p * (t * W[0] - W[1])),
-        "log_width": q * np.real(width),
-        "frequency": q * np.real(i * (v * W[0] - p * W[1])),
+    total, first, second = moments
+    tau, R, shift, wave = row_coefficients(P, A)
+    area = A.width**2
+    squares = shift * (shift * total - 2 * first) + second  # Σ φ̄ (shift − Δ)²
+    lengthscale = R * area * total + R / tau * squares
+    width = (wave**2 - R) * total + R * (R * second - 2 * wave * first)
+    frequency = 1j * (wave * total - R * first) if A.waves else np.zeros_like(area)
+    return np.real(lengthscale).sum(axis=0), {
+        "Z": np.real(R * (shift * total - first)),
+        "log_width": area * np.real(width),
+        "frequency": area * np.real(frequency),
     }
 
+# %% ../../nbs/04_interdomain.ipynb #b45dfa5b
+def points_bar(P: np.ndarray, A: Windows, pairs: Pairs, W: np.ndarray) -> np.ndarray:
+    """Derivatives with respect to the points (n, D), from the adjoint W (M, n) of φ."""
+    rows = row_coefficients(P, A)
+    columns = np.hstack([rows.R * (pairs.A - rows.shift), rows.R])
+    first, second = np.hsplit(thin_product(W.T, columns), 2)
+    return np.real(first - pairs.B * second)
+
+
+def averages_pull(
+    P: np.ndarray, A: Windows, pairs: Pairs, W: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Derivatives with respect to the log lengthscales (D,) and the points (n, D), for observed
+    averages A (without waves), from the adjoint W (M, n) of φ.
+    """
+    z = pairs.A
+    x = pairs.B
+    rows = row_coefficients(P, A)
+    square = rows.R / rows.tau
+    columns = np.hstack([rows.R * z, rows.R, square * z, square])
+    first, second, linear, quadratic = np.hsplit(thin_product(W.T, columns), 4)
+    by_row = np.ones(len(x)) @ W.T @ (rows.R * A.width**2 + square * z * z)
+    return by_row + np.sum(x * (x * quadratic - 2.0 * linear), axis=0), first - x * second
+
+# %% ../../nbs/04_interdomain.ipynb #b45dfa5d
+def data_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+    """`wave_vjp` where B (n) are function values and nothing is differentiated. Cost: products of
+    2Mn(2D + 1) flops both ways, and as many again for the derivatives with respect to B.
+    """
+    P = inverse_squares(kernel, A.centre)
+    pairs, expand = centred(P, A.centre, B.centre)
+    G = data_waves(float(kernel.variance), P, A, pairs, expand)
+    K = np.ascontiguousarray(np.real(G)) if A.waves else G
+
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        W = K_bar * G
+        a = no_gradient(A)
+        b = no_gradient(B)
+        if A.data and expand:
+            lengthscale, b["Z"] = averages_pull(P, A, pairs, W)
+        else:
+            lengthscale, a = data_sums(P, A, moments_of_differences(W, pairs, expand))
+            if not B.data:
+                b["Z"] = points_bar(P, A, pairs, W)
+        return stationary_gradient(kernel, np.vdot(K_bar, K), lengthscale), a, b
+
+    return K, pull
+
 # %% ../../nbs/04_interdomain.ipynb #37f2fc06
-def sorted_windows(A: Windows) -> list[tuple[slice | np.ndarray, Windows, np.ndarray | None]]:
-    """The windows of each sort: points, slopes, and those that have a width, differentiated or not.
-    With each sort come its rows and, for what is subtracted, the factor of its covariances, which
-    is minus the level.
+class Group(NamedTuple):
+    """Windows of one sort among others.
+
+    Attributes
+    ----------
+    rows : slice or ndarray
+        Their rows among all windows.
+    windows : Windows
+        The windows themselves.
+    waves : Windows or None
+        If `windows` are blurs that are subtracted, the windows from which they are.
     """
-    wide = (
-        np.zeros(len(A.centre), dtype=bool)
-        if A.plain
-        else A.width.any(axis=1) | A.frequency.any(axis=1) | (A.phase != 0.0)
-    )
-    sort = 2 * wide + A.sloped
-    level = np.flatnonzero(A.level)
-    groups = [(np.flatnonzero(sort == k), A, None) for k in range(4)]
-    if len(level):
-        groups.append(
-            (
-                level,
-                replace(
-                    A, centre=A.centre + A.shift, frequency=0.0 * A.frequency, phase=0.0 * A.phase
-                ),
-                -A.level[level],
-            )
-        )
-    found = []
-    for rows, windows, factor in groups:
-        if len(rows):
-            rows = slice(rows[0], rows[-1] + 1) if rows[-1] - rows[0] + 1 == len(rows) else rows
-            found.append((rows, windows.take(rows), factor))
-    return found
+
+    rows: slice | np.ndarray
+    windows: Windows
+    waves: Windows | None = None
+
+    def adjoint(self, K_bar: np.ndarray) -> np.ndarray:
+        """The adjoint of the covariances of these windows, from that of all (A, n)."""
+        bar = K_bar[self.rows]
+        if self.waves is None:
+            return bar
+        return -self.waves.level[:, None] * bar
+
+    def put(self, part: np.ndarray, K: np.ndarray) -> None:
+        """Write the covariances of these windows into those of all (A, n), or subtract them."""
+        if self.waves is None:
+            K[self.rows] = part
+        else:
+            K[self.rows] += -self.waves.level[:, None] * part
+
+    def add(
+        self, gradient: Parameters, total: Parameters, bar: np.ndarray, part: np.ndarray
+    ) -> None:
+        """Add the derivatives with respect to these windows to those for all. `part` are their
+        covariances and `bar` is the adjoint.
+        """
+        if self.windows.data:
+            return
+        if self.waves is not None:
+            gradient = level_gradient(self.waves, gradient, np.sum(bar * part, axis=1))
+        for name, values in total.items():
+            values[self.rows] += gradient[name]
 
 
-def assembled(parts: list[np.ndarray], groups: list[tuple], size: int, axis: int) -> np.ndarray:
-    """The matrix with `size` rows (axis 0) or columns (1), from its parts for each sort of
-    windows, those to subtract last.
+def groups_of(A: Windows) -> list[Group]:
+    """The windows of each sort: points, slopes, and those that have a width, differentiated or not,
+    and then the blurs that are subtracted from some.
     """
+    sort = 1 * A.sloped
+    if not A.plain:
+        sort += 2 * (A.width.any(axis=1) | A.frequency.any(axis=1) | (A.phase != 0.0))
+    groups = []
+    for kind in np.unique(sort):
+        rows = as_slice(np.flatnonzero(sort == kind))
+        groups.append(Group(rows, A.take(rows)))
+    if A.level.any():
+        rows = as_slice(np.flatnonzero(A.level))
+        waves = A.take(rows)
+        blurs = waves.without("frequency", "phase")
+        groups.append(Group(rows, replace(blurs, centre=waves.centre + waves.shift), waves))
+    return groups
+
+
+def as_slice(rows: np.ndarray) -> slice | np.ndarray:
+    """Increasing numbers of rows, as a slice if they follow each other."""
+    if rows[-1] - rows[0] + 1 == len(rows):
+        return slice(rows[0], rows[-1] + 1)
+    return rows
+
+
+def assembled(parts: Sequence[np.ndarray], groups: Sequence[Group], size: int) -> np.ndarray:
+    """The matrix with `size` rows, from the rows of each group."""
     if len(parts) == 1:
         return parts[0]
-    out = np.empty((size, parts[0].shape[1]) if axis == 0 else (len(parts[0]), size))
-    for part, (rows, _, factor) in zip(parts, groups, strict=True):
-        at = rows if axis == 0 else (slice(None), rows)
-        out[at] = (
-            part if factor is None else out[at] + (factor[:, None] if axis == 0 else factor) * part
-        )
-    return out
+    K = np.empty_like(parts[0], shape=(size, parts[0].shape[1]))
+    for part, group in zip(parts, groups, strict=True):
+        group.put(part, K)
+    return K
 
 # %% ../../nbs/04_interdomain.ipynb #b567cf2d
-def level_gradient(own: Windows, gradient: dict[str, Any], change: np.ndarray) -> dict[str, Any]:
+def level_gradient(waves: Windows, gradient: Parameters, change: np.ndarray) -> Parameters:
     """Derivatives with respect to windows, from those with respect to what is subtracted from them
     and with respect to the logarithm of its level (A,).
     """
-    through = -change[:, None] * own.frequency * own.width**2
+    by_frequency = -change[:, None] * waves.frequency * waves.width**2
     return {
         "Z": gradient["Z"],
-        "log_width": gradient["log_width"] + through * own.frequency,
-        "frequency": through,
+        "log_width": gradient["log_width"] + by_frequency * waves.frequency,
+        "frequency": by_frequency,
     }
 
 # %% ../../nbs/04_interdomain.ipynb #1bbc3eee
@@ -415,209 +556,189 @@ def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], np.ndarray]:
     if not isinstance(kernel, Matern32 | Matern52):
         K = pairs.gaussian(kernel.variance)
         return lambda j: -K if j % 2 else K
-    c, smooth = (5.0, 1) if isinstance(kernel, Matern52) else (3.0, 0)
+    smooth = isinstance(kernel, Matern52)
+    c = 5.0 if smooth else 3.0
     x = np.sqrt(c) * pairs.distances()
     decay = kernel.variance * np.exp(-x)
-    safe = lambda: np.where(x > 1e-90, x, np.inf)
-    terms = (
-        lambda: 1 + x,
-        lambda: -1.0,
-        lambda: 1 / safe(),
-        lambda: -(1 / safe() + 1) / safe() ** 2,
-    )
-    if smooth:
-        terms = (
-            lambda: 1 + x + x**2 / 3,
-            lambda: -(1 + x) / 3,
-            lambda: 1 / 3,
-            lambda: -1 / (3 * safe()),
-        )
-    return lambda j: c**j * terms[j]() * decay
+
+    def series(j: int) -> np.ndarray:
+        if not smooth:
+            return c**j * matern32_term(j, x) * decay
+        if j == 0:
+            return (1 + x + x**2 / 3) * decay
+        return -(c**j) / 3 * matern32_term(j - 1, x) * decay
+
+    return series
+
+
+def matern32_term(j: int, x: np.ndarray) -> np.ndarray | float:
+    """(1 + x)e⁻ˣ after j applications of (1/x) d/dx, over e⁻ˣ; 0 where it is infinite."""
+    if j == 0:
+        return 1 + x
+    if j == 1:
+        return -1.0
+    inverse = 1 / np.where(x > 1e-90, x, np.inf)
+    return inverse if j == 2 else -(inverse + 1) * inverse**2
 
 # %% ../../nbs/04_interdomain.ipynb #0f4e97e9
-def slopes_vjp(
-    kernel: Kernel, P: np.ndarray, A: Windows, B: Windows
-) -> tuple[np.ndarray, Callable[..., Any]]:
-    """`wave_vjp` for points or derivatives A and B, at least one of them derivatives, and a kernel
-    of `radial_series`. Cost: products of 2Mn(D + 1) flops for the kernel and for each set of
-    derivatives, and twice as much for the pull-back.
+def slopes_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+    """Covariances (M, n) of points or derivatives A and B, at least one of them derivatives, for a
+    kernel of `radial_series`, and their pull-back. Cost: products of 2Mn(D + 1) flops for the
+    kernel and for each set of derivatives, and twice as much for the pull-back.
     """
-    root = np.sqrt(P)
+    root = np.sqrt(inverse_squares(kernel, A.centre))
     origin = A.centre.mean(axis=0)
-    of_A = bool(A.sloped.any())
-    of_B = bool(B.sloped.any())
     z = (A.centre - origin) * root
     x = (B.centre - origin) * root
     s = A.direction * root
     t = B.direction * root
+    of_A = bool(A.sloped.any())
+    of_B = bool(B.sloped.any())
+    order = of_A + of_B
     pairs = Pairs(z, None if B is A else x)
     series = radial_series(kernel, pairs)
-    order = of_A + of_B
-    left = 1.0
-    right = 1.0
-    both = 0.0
-    F = series(order)
+    factors = []
     if of_A:
-        left = np.column_stack([np.sum(s * z, axis=1), s]) @ np.vstack([np.ones(len(x)), -x.T])
+        coefficients = np.column_stack([np.sum(s * z, axis=1), s])
+        factors.append(coefficients @ np.vstack([np.ones(len(x)), -x.T]))
     if of_B:
-        right = np.column_stack([np.ones(len(z)), -z]) @ np.vstack([np.sum(t * x, axis=1), t.T])
-    factor = left * right if order == 2 else left if of_A else right
+        coefficients = np.vstack([np.sum(t * x, axis=1), t.T])
+        factors.append(np.column_stack([np.ones(len(z)), -z]) @ coefficients)
+    factor = reduce(mul, factors)
+    F = series(order)
     K = F * factor
     if order == 2:
         both = s @ t.T
         K -= series(1) * both
 
-    def pull(K_bar: np.ndarray) -> tuple[float, np.ndarray, dict[str, Any], dict[str, Any]]:
-        a = no_gradient(A)
-        b = no_gradient(B)
-        U = K_bar * F
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        row_bar = column_bar = K_bar * F
         W = K_bar * factor
-        turned = 0.0
         W *= series(order + 1)
+        by_direction = np.zeros(len(root))
         if order == 2:
             W -= K_bar * series(2) * both
-            turned = np.sum(s * ((K_bar * series(1)) @ t), axis=0)
+            by_direction += np.sum(s * ((K_bar * series(1)) @ t), axis=0)
+            row, column = factors
+            column_bar = row_bar * row
+            row_bar = row_bar * column
         first, second, _ = pairs.moments(W)
+        a = no_gradient(A)
+        b = no_gradient(B)
         a["Z"] -= first
         if not B.data:
             b["Z"] -= Pairs(x, z).moments(W.T)[0]
-        U_A, U_B = (U, U) if order == 1 else (U * right, U * left)
-        for of, part, own, other, s_own, x_own, x_other in (
-            (of_A, U_A, a, b, s, z, x),
-            (of_B, U_B.T, b, a, t, x, z),
-        ):
-            if of:
-                rest = (
-                    thin_product(part.T, s_own) if part.flags.f_contiguous else (s_own.T @ part).T
-                )
-                total = part.sum(axis=1)
-                own["Z"] = own["Z"] + s_own * total[:, None]
-                other["Z"] = other["Z"] - rest
-                turned += np.sum(x_other * rest, axis=0) - total @ (s_own * x_own)
-        a["Z"] = a["Z"] * root
-        b["Z"] = b["Z"] * root
+        if of_A:
+            by_direction += projection_pull(row_bar, s, z, x, a["Z"], b["Z"])
+        if of_B:
+            by_direction += projection_pull(column_bar.T, t, x, z, b["Z"], a["Z"])
+        a["Z"] *= root
+        b["Z"] *= root
         # PΔ changes by −2PΔ with log ℓ, and Δ alone by −Δ: hence twice the sums with U
-        return np.vdot(K_bar, K), 2.0 * turned - second, a, b
+        by_lengthscale = 2.0 * by_direction - second
+        return stationary_gradient(kernel, np.vdot(K_bar, K), by_lengthscale), a, b
 
     return K, pull
 
-# %% ../../nbs/04_interdomain.ipynb #c26dcf04
-def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M, n) of windows of a linear function, each replaced by a point, and their
-    pull-back. Equation 4.10 of the site.
+# %% ../../nbs/04_interdomain.ipynb #0f4e97ea
+def projection_pull(
+    bar: np.ndarray,
+    s: np.ndarray,
+    z: np.ndarray,
+    x: np.ndarray,
+    z_bar: np.ndarray,
+    x_bar: np.ndarray,
+) -> np.ndarray:
+    """Pull `bar` (M, n), the adjoint of Σ_d s_d (z_d − x_d), back: add to the derivatives with
+    respect to z (M, D) and x (n, D), in place, and return those for the log of each s_d (D,),
+    with the sign reversed.
     """
-
-    def means(A: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-        area = A.width**2
-        own = ~A.sloped[:, None]
-        size = np.exp(-0.5 * np.sum(A.frequency**2 * area, axis=1))[:, None]
-        cosine = size * np.cos(A.phase)[:, None]
-        sine = size * np.sin(A.phase)[:, None] * own
-        place = np.where(own, A.centre, A.direction)
-        mean = cosine * place - sine * A.frequency * area
-
-        def pull(bar: np.ndarray) -> dict[str, Any]:
-            total = np.sum(bar * mean, axis=1)[:, None]
-            wave = -A.frequency * area * total - sine * area * bar
-            width = -(A.frequency**2) * area * total - 2 * sine * A.frequency * area * bar
-            return {"Z": cosine * own * bar, "log_width": width, "frequency": wave}
-
-        return mean, pull
-
-    (mean_A, pull_A) = means(A)
-    (mean_B, pull_B) = means(B)
-    K, pull_K = kernel.vjp(mean_A, mean_B)
-
-    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        gradient, A_bar = pull_K(K_bar)
-        if B.data:
-            return gradient, pull_A(A_bar), no_gradient(B)
-        B_bar = kernel.vjp(mean_B, mean_A)[1](K_bar.T)[1]
-        return gradient, pull_A(A_bar), pull_B(B_bar)
-
-    return K, pull
+    if bar.flags.f_contiguous:
+        by_x = thin_product(bar.T, s)
+    else:
+        by_x = (s.T @ bar).T
+    total = bar.sum(axis=1)
+    z_bar += s * total[:, None]
+    x_bar -= by_x
+    return np.sum(x * by_x, axis=0) - total @ (s * z)
 
 # %% ../../nbs/04_interdomain.ipynb #c0dd7230
 def values_vjp(
-    kernel: Kernel, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, Callable[..., Any]]:
+    kernel: Kernel, A: Windows, B: Windows, one_set: bool = False
+) -> tuple[np.ndarray, CrossPullBack]:
     """Covariances (M, n) of function values, computed by the kernel itself, and their pull-back."""
-    K, pull_K = kernel.vjp(A.centre, None if one_set else B.centre)
+    K, pull_first = kernel.vjp(A.centre, None if one_set else B.centre)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        gradient, A_bar = pull_K(K_bar)
+    def pull(K_bar: np.ndarray) -> CrossGradient:
         a = no_gradient(A)
         b = no_gradient(B)
-        a["Z"] = A_bar
+        gradient, a["Z"] = pull_first(K_bar)
         if not (one_set or B.data):
-            b["Z"] = kernel.vjp(B.centre, A.centre)[1](K_bar.T)[1]
+            _, pull_second = kernel.vjp(B.centre, A.centre)
+            b["Z"] = pull_second(K_bar.T)[1]
         return gradient, a, b
 
     return K, pull
 
-# %% ../../nbs/04_interdomain.ipynb #89cefa6f
-def inverse_squares(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """P (D,), one over the squared lengthscale of each column of X, 0 for those that do not matter.
-    ValueError if the kernel does not fit the columns.
+# %% ../../nbs/04_interdomain.ipynb #c26dcf04
+def linear_point(A: Windows) -> tuple[Windows, Callable[[np.ndarray], Parameters]]:
+    """The points by which a linear function replaces windows, Equation 4.10 of the site, and the
+    pull-back of their coordinates (A, D) to the parameters of the windows.
     """
-    P = np.zeros(X.shape[1])
-    if not isinstance(kernel, Constant):
-        kernel.columns(X, "lengthscale")
-        P[slice(None) if kernel.active_dims is None else list(kernel.active_dims)] = (
-            kernel.lengthscale**-2.0
-        )
-    return P
+    area = A.width**2
+    value = ~A.sloped[:, None]
+    size = np.exp(-0.5 * np.sum(A.frequency**2 * area, axis=1))[:, None]
+    cosine = size * np.cos(A.phase)[:, None]
+    sine = size * np.sin(A.phase)[:, None] * value
+    point = cosine * np.where(value, A.centre, A.direction) - sine * A.frequency * area
+
+    def pull(bar: np.ndarray) -> Parameters:
+        total = np.sum(bar * point, axis=1)[:, None]
+        wave = sine * area * bar
+        by_frequency = -A.frequency * area * total - wave
+        return {
+            "Z": cosine * value * bar,
+            "log_width": A.frequency * (by_frequency - wave),
+            "frequency": by_frequency,
+        }
+
+    return replace(points(point), data=A.data), pull
 
 
-def stationary_gradient(
-    kernel: Kernel, variance: float, lengthscale: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The derivatives by name, from those in the log variance and in the log lengthscale of each
-    column (D,).
+def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+    """Covariances (M, n) of windows of a linear function, each replaced by a point, and their
+    pull-back.
     """
-    if isinstance(kernel, Constant):
-        return {"log_variance": variance}
-    part = lengthscale if kernel.active_dims is None else lengthscale[list(kernel.active_dims)]
-    return {
-        "log_variance": variance,
-        "log_lengthscale": part if kernel.lengthscale.ndim else part.sum(),
-    }
+    point_A, pull_A = linear_point(A)
+    point_B, pull_B = linear_point(B)
+    K, pull_points = values_vjp(kernel, point_A, point_B)
 
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        gradient, a, b = pull_points(K_bar)
+        return gradient, pull_A(a["Z"]), pull_B(b["Z"])
 
-def stationary_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M, n) of windows under a squared exponential, Matérn or constant kernel, and
-    their pull-back.
-    """
-    P = inverse_squares(kernel, A.centre)
-    variance = float(kernel.variance)
-    swap = False
-    if A.plain and B.plain:
-        K, pull_K = slopes_vjp(kernel, P, A, B)
-    elif B.plain and not B.sloped.any():
-        K, pull_K = data_vjp(variance, P, A, B)
-    elif swap := A.plain and not A.sloped.any():
-        K, pull_K = data_vjp(variance, P, B, A)
-    else:
-        K, pull_K = wave_vjp(variance, P, A, B)
-
-    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        variance, lengthscale, a, b = pull_K(K_bar.T if swap else K_bar)
-        return stationary_gradient(kernel, variance, lengthscale), *((b, a) if swap else (a, b))
-
-    return np.ascontiguousarray(K.T if swap else K), pull
+    return K, pull
 
 # %% ../../nbs/04_interdomain.ipynb #d0aa8c04
-def sum_vjp(
-    kernel: Sum, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, Callable[..., Any]]:
+def transposed(K: np.ndarray, pull: CrossPullBack) -> tuple[np.ndarray, CrossPullBack]:
+    """The covariances (n, M) of two sets in the other order, and their pull-back."""
+
+    def pull_back(K_bar: np.ndarray) -> CrossGradient:
+        gradient, a, b = pull(K_bar.T)
+        return gradient, b, a
+
+    return np.ascontiguousarray(K.T), pull_back
+
+
+def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, CrossPullBack]:
     """Covariances (M, n) of windows under a sum of kernels, and their pull-back."""
     matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels), strict=True)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        gradients, a, b = zip(*(p(K_bar) for p in pulls), strict=True)
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        gradients, a, b = zip(*(pull_part(K_bar) for pull_part in pulls), strict=True)
         return numbered(gradients), added(a), added(b)
 
-    return sum(matrices), pull
+    return reduce(add, matrices), pull
 
 # %% ../../nbs/04_interdomain.ipynb #7d1c0a42
 @cache
@@ -633,195 +754,237 @@ def normal_points(D: int) -> np.ndarray:
     return math.sqrt(E) * np.sign(np.diag(R)) * basis
 
 
-def as_points(A: Windows) -> tuple[Windows, np.ndarray, np.ndarray]:
-    """The E points of each window, as windows of width 0 (AE), their differences from the centre
-    (A, E, D), and the complex wave there over E (A, E). A window without a width has one point.
+class WindowSums(NamedTuple):
+    """Windows A as sums over E points each; a window without a width has one point.
+
+    Attributes
+    ----------
+    points : Windows
+        The points of all windows (AE), as windows of width 0.
+    step : ndarray (A, E, D)
+        Their differences from the centres.
+    wave : ndarray (A, E)
+        The complex wave at the points, over E; its real part is the weight of a point.
     """
+
+    points: Windows
+    step: np.ndarray
+    wave: np.ndarray
+
+
+def window_sums_of(A: Windows) -> WindowSums:
+    """The sums over points that stand for windows A."""
     wide = A.width.any(axis=0)
-    t = (
-        normal_points(int(wide.sum())) @ np.eye(len(wide))[wide]
-        if wide.any()
-        else np.zeros((1, len(wide)))
-    )
-    step = A.width[:, None] * t
-    many = A.take(np.repeat(np.arange(len(A.centre)), len(t)))
-    wave = np.exp(1j * (np.einsum("aqd,ad->aq", step, A.frequency) + A.phase[:, None])) / len(t)
-    still = {name: 0.0 * getattr(many, name) for name in ("width", "frequency", "phase")}
-    return replace(many, centre=many.centre + step.reshape(many.centre.shape), **still), step, wave
+    steps = np.zeros((1, len(wide)))
+    if wide.any():
+        steps = normal_points(int(wide.sum())) @ np.eye(len(wide))[wide]
+    E = len(steps)
+    step = A.width[:, None] * steps
+    angle = np.einsum("aqd,ad->aq", step, A.frequency) + A.phase[:, None]
+    still = A.take(np.repeat(np.arange(len(A.centre)), E)).without("width", "frequency", "phase")
+    centre = still.centre + step.reshape(still.centre.shape)
+    return WindowSums(replace(still, centre=centre), step, np.exp(1j * angle) / E)
+
+
+def sums_pull(
+    A: Windows, sums: WindowSums, points_bar: np.ndarray, weight_bar: np.ndarray
+) -> Parameters:
+    """The derivatives with respect to windows A from those with respect to their points (AE, D)
+    and the weights of these (A, E).
+    """
+    step = sums.step
+    by_point = points_bar.reshape(step.shape)
+    by_frequency = -np.einsum("aq,aqd->ad", weight_bar * sums.wave.imag, step)
+    return {
+        "Z": by_point.sum(axis=1),
+        "log_width": np.sum(by_point * step, axis=1) + A.frequency * by_frequency,
+        "frequency": by_frequency,
+    }
 
 
 def points_vjp(
     kernel: Kernel, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, Callable[..., Any]]:
+) -> tuple[np.ndarray, CrossPullBack]:
     """Covariances (M, n) of windows that are replaced by sums over points, Equation 4.11 of the
     site, and their pull-back. Cost: that of points, times E for each side that has a width, in time
     and memory.
     """
-    for W in (A, B):
-        if W.width[:, kernel.categorical_dims].any():
+    for windows in (A, B):
+        if windows.width[:, kernel.categorical_dims].any():
             raise ValueError(
-                f"`width` of {W.kind} must be 0 in column {kernel.categorical_dims[0]}, "
-                "which holds "
-                "codes that have no average."
+                f"`width` of {windows.kind} must be 0 in column {kernel.categorical_dims[0]}, "
+                "which holds codes that have no average."
             )
-    (a, step_A, wave_A) = as_points(A)
-    (b, step_B, wave_B) = as_points(B)
-    c = wave_A.real
-    e = wave_B.real
-    G, pull_G = pair_vjp(kernel, a, a if one_set else b, one_set)
-    G = G.reshape(*c.shape, *e.shape)
-    half = np.einsum("mqnr,nr->mqn", G, e)
+    first = window_sums_of(A)
+    second = first if one_set else window_sums_of(B)
+    weights_A = first.wave.real
+    weights_B = second.wave.real
+    G, pull_G = pair_vjp(kernel, first.points, second.points, one_set)
+    G = G.reshape(*weights_A.shape, *weights_B.shape)
+    half = np.einsum("mqnr,nr->mqn", G, weights_B)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        left = K_bar[:, None] * c[:, :, None]
-        gradient, *bars = pull_G(np.einsum("mqn,nr->mqnr", left, e).reshape(c.size, e.size))
-        weights = np.einsum("mn,mqn->mq", K_bar, half), np.einsum("mqn,mqnr->nr", left, G)
-        for W, step, wave, own, bar in zip(
-            (A, B), (step_A, step_B), (wave_A, wave_B), bars, weights, strict=True
-        ):
-            at = own["Z"].reshape(step.shape)
-            turn = -np.einsum("aq,aqd->ad", bar * wave.imag, step)
-            own |= {
-                "Z": at.sum(axis=1),
-                "log_width": np.sum(at * step, axis=1) + W.frequency * turn,
-                "frequency": turn,
-            }
-        return gradient, *bars
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        half_bar = K_bar[:, None] * weights_A[:, :, None]
+        G_bar = np.einsum("mqn,nr->mqnr", half_bar, weights_B)
+        gradient, a, b = pull_G(G_bar.reshape(weights_A.size, weights_B.size))
+        weights_A_bar = np.einsum("mn,mqn->mq", K_bar, half)
+        weights_B_bar = np.einsum("mqn,mqnr->nr", half_bar, G)
+        return (
+            gradient,
+            sums_pull(A, first, a["Z"], weights_A_bar),
+            sums_pull(B, second, b["Z"], weights_B_bar),
+        )
 
-    return np.einsum("mqn,mq->mn", half, c), pull
+    return np.einsum("mqn,mq->mn", half, weights_A), pull
 
 # %% ../../nbs/04_interdomain.ipynb #f0c653fe
-def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Callable[..., Any]]:
+def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
     """Covariances (M, n) of points or derivatives under a product of kernels, and their pull-back:
     by the product rule, the sum over the factor that is differentiated on the left, and that on the
     right.
     """
-    n = len(kernel.kernels)
-    (first, A_values), (second, B_values) = (
-        (range(n) if W.sloped.any() else (None,), replace(W, direction=0.0 * W.direction))
-        for W in (A, B)
-    )
-    ways = [[(k == i, k == j) for k in range(n)] for i in first for j in second]
-    found = [
-        {
-            key: pair_vjp(part, A if key[0] else A_values, B if key[1] else B_values, False)
-            for key in {way[k] for way in ways}
-        }
-        for k, part in enumerate(kernel.kernels)
-    ]
+    numbers = range(len(kernel.kernels))
+    left = numbers if A.sloped.any() else [None]
+    right = numbers if B.sloped.any() else [None]
+    # of each term, the factors: their numbers, and whether they are differentiated on each side
+    terms = [[(k, k == i, k == j) for k in numbers] for i in left for j in right]
+    sides_A = {True: A, False: A.without("direction")}
+    sides_B = {True: B, False: B.without("direction")}
+    matrices = {}
+    pulls = {}
+    for k, of_A, of_B in dict.fromkeys(factor for term in terms for factor in term):
+        pair = pair_vjp(kernel.kernels[k], sides_A[of_A], sides_B[of_B])
+        matrices[k, of_A, of_B], pulls[k, of_A, of_B] = pair
 
-    def times(way: list, left_out: int | None = None) -> np.ndarray:
-        return reduce(mul, (found[k][way[k]][0] for k in range(n) if k != left_out), 1.0)
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        bars = dict.fromkeys(matrices, 0.0)
+        for term in terms:
+            values = [matrices[factor] for factor in term]
+            for k, factor in enumerate(term):
+                bars[factor] = bars[factor] + K_bar * product_without(k, values)
+        results = {factor: pull_factor(bars[factor]) for factor, pull_factor in pulls.items()}
+        gradients = [
+            added([result[0] for factor, result in results.items() if factor[0] == k])
+            for k in numbers
+        ]
+        _, a, b = zip(*results.values(), strict=True)
+        return numbered(gradients), added(a), added(b)
 
-    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-        gradients = []
-        sides = []
-        for k, part in enumerate(found):
-            own = []
-            for key, (_, pull_part) in part.items():
-                bars = [K_bar * times(way, k) for way in ways if way[k] == key]
-                own.append(pull_part(sum(bars)))
-            gradients.append(added([one for one, *_ in own]))
-            sides += [pair for _, *pair in own]
-        return numbered(gradients), *map(added, zip(*sides, strict=True))
-
-    return sum(map(times, ways)), pull
+    products = [reduce(mul, [matrices[factor] for factor in term]) for term in terms]
+    return reduce(add, products), pull
 
 
 def pair_vjp(
-    kernel: Kernel, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, Callable[..., Any]]:
+    kernel: Kernel, A: Windows, B: Windows, one_set: bool = False
+) -> tuple[np.ndarray, CrossPullBack]:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
     `windows_vjp`. Raises NotImplementedError for slopes of a kernel that has none in closed form.
     """
-    plain = A.plain and B.plain
-    sloped = bool(A.sloped.any() or B.sloped.any())
     if isinstance(kernel, Sum):
         return sum_vjp(kernel, A, B, one_set)
-    if plain and not sloped:
+    if A.values and B.values:
         return values_vjp(kernel, A, B, one_set)
-    if isinstance(kernel, Product) and plain:
-        return product_vjp(kernel, A, B)
-    smooth = isinstance(kernel, Matern32 | Matern52) and plain
-    if smooth or isinstance(kernel, SquaredExponential | Constant):
-        return stationary_vjp(kernel, A, B)
+    if A.plain and B.plain:
+        return derivatives_vjp(kernel, A, B)
+    if isinstance(kernel, SquaredExponential | Constant):
+        return closed_vjp(kernel, A, B)
     if isinstance(kernel, Linear):
         return linear_vjp(kernel, A, B)
-    if isinstance(kernel, White) and not sloped:
-        return np.zeros((len(A.centre), len(B.centre))), lambda K_bar: (
-            {"log_variance": 0.0},
-            no_gradient(A),
-            no_gradient(B),
-        )
-    if plain:
-        kind = B.kind if A.kind == "InducingPoints" else A.kind
-        table = "the table on the page about inter-domain features"
-        raise NotImplementedError(
-            f"{kind} has no closed form with the kernel {type(kernel).__name__}; use "
-            f"function values, or a kernel from {table}."
-        )
+    if isinstance(kernel, White) and not (A.sloped.any() or B.sloped.any()):
+        return white_vjp(A, B)
     return points_vjp(kernel, A, B, one_set)
+
+
+def closed_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+    """`pair_vjp` for windows under a squared exponential or constant kernel."""
+    if B.values:
+        return data_vjp(kernel, A, B)
+    if A.values:
+        return transposed(*data_vjp(kernel, B, A))
+    return wave_vjp(kernel, A, B)
+
+
+def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+    """`pair_vjp` for points and derivatives."""
+    if isinstance(kernel, Product):
+        return product_vjp(kernel, A, B)
+    if isinstance(kernel, SquaredExponential | Matern32 | Matern52 | Constant):
+        return slopes_vjp(kernel, A, B)
+    if isinstance(kernel, Linear):
+        return linear_vjp(kernel, A, B)
+    kind = B.kind if A.kind == "InducingPoints" else A.kind
+    raise NotImplementedError(
+        f"{kind} has no closed form with the kernel {type(kernel).__name__}; use function values, "
+        "or a kernel from the table on the page about inter-domain features."
+    )
+
+
+def white_vjp(A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+    """The covariances of windows with a width under white noise, all 0, and their pull-back."""
+
+    def pull(K_bar: np.ndarray) -> CrossGradient:
+        return {"log_variance": 0.0}, no_gradient(A), no_gradient(B)
+
+    return np.zeros((len(A.centre), len(B.centre))), pull
 
 
 def integrable(kernel: Kernel) -> bool:
     """Whether windows that have a width have a closed form."""
-    closed = isinstance(kernel, SquaredExponential | Constant | Linear | White)
-    return closed or (isinstance(kernel, Sum) and all(map(integrable, kernel.kernels)))
+    if isinstance(kernel, Sum):
+        return all(map(integrable, kernel.kernels))
+    return isinstance(kernel, SquaredExponential | Constant | Linear | White)
 
 # %% ../../nbs/04_interdomain.ipynb #41c8d8c1
 def windows_vjp(
     kernel: Kernel, A: Windows, B: Windows | None = None
-) -> tuple[np.ndarray, Callable[..., Any]]:
-    """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back,
-    which takes K_bar (M, n) to dictionaries for the kernel, for A and for B.
+) -> tuple[np.ndarray, CrossPullBack]:
+    """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back to
+    the parameters of the kernel, of A and of B.
     """
+    if kernel.of_functionals:
+        kernel = kernel.kernel
     one_set = B is None
-    kernel = kernel.kernel if kernel.of_functionals else kernel
-    B = A if one_set else B
-    first = sorted_windows(A)
-    second = first if one_set else sorted_windows(B)
-    found = [
-        [pair_vjp(kernel, one[1], other[1], one_set and one is other) for other in second]
-        for one in first
-    ]
-    strips = [assembled([part for part, _ in row], second, len(B.level), 1) for row in found]
-    K = assembled(strips, first, len(A.level), 0)
+    second = A if B is None else B
+    rows = groups_of(A)
+    columns = rows if one_set else groups_of(second)
+    strips = []
+    blocks = []
+    for row in rows:
+        strip = []
+        for column in columns:
+            same = one_set and row is column
+            part, pull_part = pair_vjp(kernel, row.windows, column.windows, same)
+            blocks.append((row, column, part, pull_part))
+            strip.append(part.T)
+        strips.append(assembled(strip, columns, len(second.centre)).T)
+    K = assembled(strips, rows, len(A.centre))
 
-    def pull(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def pull(K_bar: np.ndarray) -> CrossGradient:
         gradients = []
-        totals = (no_gradient(A), no_gradient(B))
-        for (i, one), (j, other) in product(enumerate(first), enumerate(second)):
-            bar = K_bar[one[0]][:, other[0]]
-            (part, pull_part) = found[i][j]
-            bar = bar if one[2] is None else one[2][:, None] * bar
-            bar = bar if other[2] is None else other[2] * bar
-            gradient, *bars = pull_part(bar)
+        a = no_gradient(A)
+        b = no_gradient(second)
+        for row, column, part, pull_part in blocks:
+            bar = column.adjoint(row.adjoint(K_bar).T).T
+            gradient, row_gradient, column_gradient = pull_part(bar)
             gradients.append(gradient)
-            for W, total, (rows, _, factor), own, axis in zip(
-                (A, B), totals, (one, other), bars, (1, 0), strict=True
-            ):
-                if not W.data:
-                    own = (
-                        own
-                        if factor is None
-                        else level_gradient(W.take(rows), own, np.sum(bar * part, axis=axis))
-                    )
-                    for name in total:
-                        total[name][rows] += own[name]
-        for total in totals:
+            row.add(row_gradient, a, bar, part)
+            column.add(column_gradient, b, bar.T, part.T)
+        for total in (a, b):
             total["Z"][:, kernel.categorical_dims] = 0.0  # codes stay as they are
-        return added(gradients), *totals
+        return added(gradients), a, b
 
     return 0.5 * (K + K.T) if one_set else K, pull
 
 # %% ../../nbs/04_interdomain.ipynb #a6ef594a
-def own_gradient(features: Features, bars: dict[str, Any]) -> dict[str, np.ndarray]:
+def features_gradient(features: Features, by_window: Parameters) -> Parameters:
     """Derivatives with the keys of the features' parameters, from those of the single windows."""
-    return {
-        key: bars[key].sum(0) if value.ndim == 1 else bars[key]
-        for key, value in features.parameters().items()
-    }
+    gradient = {}
+    for name, value in features.parameters().items():
+        gradient[name] = by_window[name]
+        if value.ndim == 1:  # shared by all windows
+            gradient[name] = by_window[name].sum(axis=0)
+    return gradient
 
 
 class WindowFeatures(Features):
@@ -838,30 +1001,29 @@ class WindowFeatures(Features):
     def __len__(self) -> int:
         return len(self.Z)
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, Callable[..., Any]]:
+    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
         """Kuu (M, M) and its pull-back, see `Features`."""
         K, pull = windows_vjp(kernel, self.windows())
 
-        def pull_back(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+        def pull_back(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
             gradient, a, b = pull(K_bar)
-            return gradient, own_gradient(self, added([a, b]))
+            return gradient, features_gradient(self, added([a, b]))
 
         return K, pull_back
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, Callable[..., Any]]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
         """Kuf (M, N) and its pull-back, see `Features`."""
-        windows = self.windows()
         observed = kernel.windows(X) if kernel.of_functionals else points(X)
         if observed.centre.shape[1] != self.Z.shape[1]:
             raise ValueError(
                 f"`X` has {X.shape[1]} columns, but the centres `Z` of the features have "
                 f"{self.Z.shape[1]}."
             )
-        K, pull = windows_vjp(kernel, windows, replace(observed, data=True))
+        K, pull = windows_vjp(kernel, self.windows(), replace(observed, data=True))
 
-        def pull_back(K_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+        def pull_back(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
             gradient, a, _ = pull(K_bar)
-            return gradient, own_gradient(self, a)
+            return gradient, features_gradient(self, a)
 
         return K, pull_back
 
@@ -921,8 +1083,8 @@ class GaussianBlur(WindowFeatures):
     width: np.ndarray
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "Z", InducingPoints(self.Z).Z)
-        object.__setattr__(self, "width", per_dimension(self.width, self.Z, "width"))
+        Z = InducingPoints(self.Z).Z
+        set_fields(self, Z=Z, width=per_dimension(self.width, Z, "width"))
 
     def windows(self) -> Windows:
         """The windows of the features."""
@@ -972,24 +1134,23 @@ class Wavelet(WindowFeatures):
             raise ValueError(
                 f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}."
             )
-        checked = {name: per_dimension(getattr(self, name), Z, name) for name in self.trained[1:]}
-        checked |= {"Z": Z, "phase": phase, "zero_mean": bool(self.zero_mean)}
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        width = per_dimension(self.width, Z, "width")
+        frequency = per_dimension(self.frequency, Z, "frequency")
+        zero_mean = bool(self.zero_mean)
+        set_fields(self, Z=Z, width=width, frequency=frequency, phase=phase, zero_mean=zero_mean)
 
     def windows(self) -> Windows:
         """The windows of the features."""
-        width, frequency = (np.broadcast_to(v, self.Z.shape) for v in (self.width, self.frequency))
+        width = np.broadcast_to(self.width, self.Z.shape)
+        frequency = np.broadcast_to(self.frequency, self.Z.shape)
         phase = np.broadcast_to(self.phase, len(self.Z))
-        level = np.cos(phase) * np.exp(-0.5 * np.sum((frequency * width) ** 2, axis=1))
-        return replace(
-            points(self.Z),
-            width=width,
-            frequency=frequency,
-            phase=phase,
-            level=level if self.zero_mean else np.zeros(len(self.Z)),
-            kind="Wavelet",
+        windows = replace(
+            points(self.Z), width=width, frequency=frequency, phase=phase, kind="Wavelet"
         )
+        if not self.zero_mean:
+            return windows
+        level = np.cos(phase) * np.exp(-0.5 * np.sum((frequency * width) ** 2, axis=1))
+        return replace(windows, level=level)
 
 # %% ../../nbs/04_interdomain.ipynb #5159bffa
 @dataclass(frozen=True, eq=False)
@@ -1017,7 +1178,7 @@ class Derivative(WindowFeatures):
     Z: np.ndarray
     dims: np.ndarray
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         Z = InducingPoints(self.Z).Z
         dims = np.asarray(self.dims)
         allowed = np.arange(-1, Z.shape[1])
@@ -1026,8 +1187,7 @@ class Derivative(WindowFeatures):
                 f"`dims` must have shape {(len(Z),)} and hold column numbers from 0 to "
                 f"{Z.shape[1] - 1}, or -1 for the value; got {dims}."
             )
-        object.__setattr__(self, "Z", Z)
-        object.__setattr__(self, "dims", dims.astype(int))
+        set_fields(self, Z=Z, dims=dims.astype(int))
 
     def windows(self) -> Windows:
         """The windows of the features."""
