@@ -439,7 +439,7 @@ def data_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossP
     P = inverse_squares(kernel, A.centre)
     pairs, expand = centred(P, A.centre, B.centre)
     G = data_waves(float(kernel.variance), P, A, pairs, expand)
-    K = np.ascontiguousarray(np.real(G)) if A.waves else G
+    K = np.ascontiguousarray(np.real(G))
 
     def pull(K_bar: np.ndarray) -> CrossGradient:
         W = K_bar * G
