@@ -7,32 +7,42 @@ __all__ = []
 
 # %% ../../nbs/09c_intervals.ipynb #5c1ad532
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit, ndtri
 
 # %% ../../nbs/09c_intervals.ipynb #1a7e0004
-# standard deviations to both sides; and, for needed steps from … up to …, how many are taken after
-# how many halvings
-REACH = 7.0
+RowFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of rows (n,) and values for them
+REACH = 7.0  # standard deviations to both sides
+
+
+class Grid(NamedTuple):
+    """The steps of an average, and the halvings before it, for a range of needed steps."""
+
+    least: float  # more than this are needed
+    most: float  # and at most this
+    steps: int
+    halvings: int
+
+
 GRIDS = (
-    (0, 20, 20, 0),
-    (20, 35, 35, 0),
-    (35, 70, 70, 0),
-    (70, 2e3, 130, 14),
-    (2e3, np.inf, 300, 50),
+    Grid(0, 20, 20, 0),
+    Grid(20, 35, 35, 0),
+    Grid(35, 70, 70, 0),
+    Grid(70, 2e3, 130, 14),
+    Grid(2e3, np.inf, 300, 50),
 )
 
 
 def steep_places(
-    function: Callable,
+    function: RowFunction,
     rows: np.ndarray,
     mean: np.ndarray,
     std: np.ndarray,
     width: np.ndarray,
-    steps: int,
-    halvings: int,
-) -> tuple:
+    grid: Grid,
+) -> tuple[np.ndarray, np.ndarray]:
     """f and their weights, both (n, T), for rows with mean, std and width (n, 1); Equation 9c.3
     of the site.
     """
@@ -40,65 +50,102 @@ def steep_places(
     high = mean + REACH * std
     first = function(rows, low)
     last = function(rows, high)
-    for _ in range(halvings):
+    for _ in range(grid.halvings):
         middle = 0.5 * (low + high)
         before = (2.0 * function(rows, middle) - first - last) * (last - first) < 0.0
         low = np.where(before, middle, low)
         high = np.where(before, high, middle)
-    u = np.linspace(
-        *np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width).T, steps, axis=1
-    )
+    ends = np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width)
+    u = np.linspace(*ends.T, grid.steps, axis=1)
     f = middle + width * np.sinh(u)
     return f, np.cosh(u) * np.exp(-0.5 * ((f - mean) / std) ** 2)
 
-
+# %% ../../nbs/09c_intervals.ipynb #91bc0e9a
 def gaussian_average(
-    function: Callable, mean: np.ndarray, var: np.ndarray, width: float | np.ndarray
+    function: RowFunction, mean: np.ndarray, var: np.ndarray, width: float | np.ndarray
 ) -> np.ndarray:
     """E[g(f)] (S,) for f ~ N(mean, var), each (S,). function(rows, f) returns g (n, T) for the
     values f (n, T) of these rows, and g rises or falls over the length `width`, () or (S,), of f.
     Cost 21 to 71 values for each row, up to 352 where the width is small.
     """
-    mean, std, out = mean[:, None], np.sqrt(var)[:, None], np.empty(len(mean))
+    average = np.empty(len(mean))
+    mean = mean[:, None]
+    std = np.sqrt(var)[:, None]
     width = np.maximum(np.reshape(width, (-1, 1)), 1e-12 * std)
     # steps, by Equation 9c.2 of the site
     needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / width) ** 2))
-    for least, most, steps, halvings in GRIDS:
-        alike = np.flatnonzero((least < needed) & (needed <= most))
-        x = np.linspace(-REACH, REACH, steps + 1)
-        for rows in (alike[k : k + 1000] for k in range(0, len(alike), 1000)):
-            m = mean[rows]
-            s = std[rows]
-            f, weight = (
-                steep_places(function, rows, m, s, width[rows], steps, halvings)
-                if halvings
-                else (m + s * x, np.exp(-0.5 * x**2))
-            )
-            out[rows] = np.sum(function(rows, f) * weight, axis=1) / np.sum(weight, axis=-1)
-    return out
+    for grid in GRIDS:
+        alike = np.flatnonzero((grid.least < needed) & (needed <= grid.most))
+        x = np.linspace(-REACH, REACH, grid.steps + 1)
+        weight = np.exp(-0.5 * x**2)
+        for k in range(0, len(alike), 1000):
+            rows = alike[k : k + 1000]
+            f = mean[rows] + std[rows] * x
+            if grid.halvings:
+                f, weight = steep_places(function, rows, mean[rows], std[rows], width[rows], grid)
+            average[rows] = np.sum(function(rows, f) * weight, axis=1) / np.sum(weight, axis=-1)
+    return average
 
 # %% ../../nbs/09c_intervals.ipynb #1a7e0008
 def to_line(y: np.ndarray, support: tuple[float, float]) -> np.ndarray:
     """t (S,) on the whole line for y (S,) in the open interval `support`."""
     low, high = support
-    return (
-        y if np.isinf(low) else np.log(y - low) - (np.log(high - y) if np.isfinite(high) else 0.0)
-    )
+    if np.isinf(low):
+        return y
+    t = np.log(y - low)
+    if np.isfinite(high):
+        t = t - np.log(high - y)
+    return t
 
 
 def from_line(t: np.ndarray, support: tuple[float, float]) -> np.ndarray:
     """The inverse of `to_line`."""
     low, high = support
-    return t if np.isinf(low) else low + (np.exp(t) if np.isinf(high) else (high - low) * expit(t))
+    if np.isinf(low):
+        return t
+    if np.isinf(high):
+        return low + np.exp(t)
+    return low + (high - low) * expit(t)
 
-
+# %% ../../nbs/09c_intervals.ipynb #f0444cff
 # the tolerance is that of z, before the last secant step
 MOST_STEPS = 60
 SCORE_TOL = 1e-6
 
 
+def starting_place(
+    score: float, mean: np.ndarray, var: np.ndarray, support: tuple[float, float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The t (S,) at which the search starts, and the scale (S,) of its steps. `mean` and `var` of y
+    may be infinite.
+    """
+    low, high = support
+    with np.errstate(all="ignore"):  # starting values without a meaning are replaced
+        t = to_line(mean, support)
+        scale = np.sqrt(var)
+        if np.isfinite(low):
+            slope = 1.0 / (mean - low)
+            if np.isfinite(high):
+                slope = slope + 1.0 / (high - mean)
+            scale = np.sqrt(np.log1p((scale * slope) ** 2))
+    scale = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0)
+    return np.where(np.isfinite(t), t, 0.0) + score * scale, scale
+
+
+def secant_slope(rise: np.ndarray, run: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """The slope (n,) of z between two values of t, or the old `slope` where it is not positive."""
+    secant = rise / run
+    return np.where(np.isfinite(secant) & (secant > 0.0), secant, slope)
+
+
+def limited_step(z: np.ndarray, slope: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Newton's step (n,) for the values z (n,), not longer than four times the `scale`."""
+    step = np.clip(-z / slope, -4.0 * scale, 4.0 * scale)
+    return np.where(np.isnan(step), -np.sign(z) * scale, step)
+
+# %% ../../nbs/09c_intervals.ipynb #6f7ec688
 def inverse_cdf(
-    cdf: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    cdf: RowFunction,
     q: float,
     mean: np.ndarray,
     var: np.ndarray,
@@ -108,43 +155,30 @@ def inverse_cdf(
     F (n,) of these rows. `mean` and `var` (S,) are those of y, from which the search starts; they
     may be infinite.
     """
-    (low, high) = support
     score = ndtri(q)
-    with np.errstate(all="ignore"):  # starting values without a meaning are replaced
-        t = to_line(mean, support)
-        scale = np.sqrt(var)
-        if np.isfinite(low):
-            slope = 1.0 / (mean - low) + (1.0 / (high - mean) if np.isfinite(high) else 0.0)
-            scale = np.sqrt(np.log1p((scale * slope) ** 2))
-    scale = np.where(np.isfinite(scale) & (scale > 0.0), scale, 1.0)
-    t = np.where(np.isfinite(t), t, 0.0) + score * scale
+    t, scale = starting_place(score, mean, var, support)
     slope = 1.0 / scale
-    rows = np.arange(len(mean))
     lower = np.full(len(t), -np.inf)
     upper = np.full(len(t), np.inf)
-    before = np.full((2, len(t)), np.nan)
+    t_before, z_before = np.full((2, len(t)), np.nan)
+    rows = np.arange(len(t))
     for _ in range(MOST_STEPS):
         here = t[rows]
         with np.errstate(all="ignore"):
             # a sum may round to more than 1
             z = ndtri(np.minimum(cdf(rows, from_line(here, support)), 1.0)) - score
-            secant = (z - before[1, rows]) / (here - before[0, rows])
-            slope[rows] = np.where(np.isfinite(secant) & (secant > 0.0), secant, slope[rows])
-            step = np.clip(-z / slope[rows], -4.0 * scale[rows], 4.0 * scale[rows])
-            step = np.where(np.isnan(step), -np.sign(z) * scale[rows], step)
+            slope[rows] = secant_slope(z - z_before[rows], here - t_before[rows], slope[rows])
+            new = here + limited_step(z, slope[rows], scale[rows])
             lower[rows] = np.where(z < 0.0, here, lower[rows])
             upper[rows] = np.where(z < 0.0, upper[rows], here)
             middle = 0.5 * (lower[rows] + upper[rows])
-        before[:, rows] = (here, z)
-        found = np.abs(z) < SCORE_TOL
-        outside = (
-            ~found
-            & ~((here + step > lower[rows]) & (here + step < upper[rows]))
-            & np.isfinite(middle)
-        )
-        t[rows] = np.where(outside, middle, here + step)
+        t_before[rows] = here
+        z_before[rows] = z
+        open_ = ~(np.abs(z) < SCORE_TOL)
+        inside = (new > lower[rows]) & (new < upper[rows])
+        t[rows] = np.where(open_ & ~inside & np.isfinite(middle), middle, new)
         scale[rows] *= 2.0
-        rows = rows[~found & ~(upper[rows] - lower[rows] <= 1e-14 * np.abs(here))]
-        if len(rows) == 0:
+        rows = rows[open_ & ~(upper[rows] - lower[rows] <= 1e-14 * np.abs(here))]
+        if not len(rows):
             break
     return from_line(t, support)
