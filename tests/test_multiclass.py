@@ -122,16 +122,16 @@ def test_the_error_is_estimated(stretch, monkeypatch):
     """Also where the heights are too far from each other: never by much less than it is."""
     y, mean, var = cases(4, 60, seed=7, low=-1.0, high=3.0)
     exact = Softmax(4).tilted(y, mean, var, 0.5)
-    found = multiclass.height_range
+    height_range = multiclass.height_range
 
-    def stretched(*arguments):
-        origin, (step, growth, first, last) = found(*arguments)
-        ends = np.sinh(growth * np.stack([first, last])) * step / growth
-        step = stretch[0] * step
-        growth = stretch[1] * growth
-        return origin, np.stack(
-            [step, growth, *np.round(np.arcsinh(ends * growth / step) / growth)]
-        )
+    def stretched(*arguments, **options):
+        ranges = height_range(*arguments, **options)
+        ends = np.stack([ranges.first, ranges.last])
+        ends = np.sinh(ranges.growth * ends) * ranges.step / ranges.growth
+        step = stretch[0] * ranges.step
+        growth = stretch[1] * ranges.growth
+        first, last = np.round(np.arcsinh(ends * growth / step) / growth)
+        return multiclass.HeightRanges(ranges.origin, step, growth, first, last)
 
     monkeypatch.setattr(multiclass, "height_range", stretched)
     rough = Softmax(4).tilted(y, mean, var, 0.5, Accuracy(1e-5, 0.1))

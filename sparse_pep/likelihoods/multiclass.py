@@ -6,6 +6,7 @@
 __all__ = ['Softmax']
 
 # %% ../../nbs/09_multiclass.ipynb #11c8dced
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -49,38 +50,75 @@ class Heights(NamedTuple):
         return self.step / self.growth * np.sinh(x), self.step * np.cosh(x)
 
 # %% ../../nbs/09_multiclass.ipynb #fb7ca666
-def height_range(
-    y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, fall: float, exact: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """The origin (N,) of the heights, and the other fields of `Heights` (4, N), for integer labels
-    y (N,) and a cavity (C, N); `exact` if tiny values must have small relative errors.
-    """
-    rows = np.arange(len(y))
+class LabelledCavities(NamedTuple):
+    """n data points with C classes."""
+
+    y: np.ndarray  # (n,), integer labels
+    mean: np.ndarray  # (C, n), as `var`: of the cavity
+    var: np.ndarray
+    power: np.ndarray  # (n,)
+
+    def select(self, rows: np.ndarray, origin: np.ndarray) -> "LabelledCavities":
+        """The data points `rows`, with means that are measured from the `origin` (n,)."""
+        return LabelledCavities(
+            y=self.y[rows],
+            mean=self.mean[:, rows] - origin[rows],
+            var=self.var[:, rows],
+            power=self.power[rows],
+        )
+
+    def observed(self, values: np.ndarray) -> np.ndarray:
+        """The row of `values` (C, n, ...) that belongs to the label of each data point."""
+        return values[self.y, np.arange(len(self.y))]
+
+# %% ../../nbs/09_multiclass.ipynb #a8c26288
+class HeightRanges(NamedTuple):
+    """The origin of the heights of N data points, and the other fields of `Heights`, each (N,)."""
+
+    origin: np.ndarray
+    step: np.ndarray
+    growth: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+
+def lower_ends(data: LabelledCavities, fall: float, exact: bool) -> np.ndarray:
+    """The heights (C, N) below which a class contributes nothing."""
+    mean = data.mean
+    spread = np.sqrt(2.0 * fall * data.var)
+    observed = np.arange(len(mean))[:, None] == data.y
+    rate = np.maximum(data.power + 2.0 * exact, observed)
+    if exact:
+        stop = mean.min(axis=0)
+    else:
+        rival = np.max(mean, axis=0, where=~observed, initial=-np.inf)
+        stop = np.where(observed, rival, data.observed(mean))
+    lowered = mean - np.minimum(rate * data.var, 4.0 * spread)
+    return np.maximum(lowered, np.minimum(mean, stop)) - spread - np.log(fall)
+
+# %% ../../nbs/09_multiclass.ipynb #4a40d87c
+def height_range(data: LabelledCavities, fall: float, exact: bool) -> HeightRanges:
+    """The heights of each data point; `exact` if tiny values must have small relative errors."""
+    mean = data.mean
+    var = data.var
     spread = np.sqrt(2.0 * fall * var)
-    own = mean[y, rows]
-    observed = np.arange(len(mean))[:, None] == y
-    rate = np.maximum(power + 2.0 * exact, observed)
-    stop = (
-        mean.min(axis=0)
-        if exact
-        else np.where(observed, np.max(mean, axis=0, where=~observed, initial=-np.inf), own)
-    )
-    low = (
-        np.maximum(mean - np.minimum(rate * var, 4.0 * spread), np.minimum(mean, stop))
-        - spread
-        - np.log(fall)
-    )
+    low = lower_ends(data, fall, exact)
     origin = low.max(axis=0)
-    left = np.where(own > origin, low[y, rows], origin) - origin
+    left = np.where(data.observed(mean) > origin, data.observed(low), origin) - origin
     right = (mean + np.where(var > 2.0 * fall, spread, fall + 0.5 * var)).max(axis=0) - origin
     excess = (mean + spread - origin) / (2.0 * np.sqrt(2.0 * fall * (var + 1.0)) + 10.0)
-    growth = np.pi / (3.0 * fall) * 0.5 ** np.ceil(np.log2(np.maximum(excess.max(axis=0), 1.0)))
+    halvings = np.ceil(np.log2(np.maximum(excess.max(axis=0), 1.0)))
+    growth = np.pi / (3.0 * fall) * 0.5**halvings
     shortest, _ = lattice(fall, 0)
-    step = shortest * 4.0 ** np.floor(
-        0.5 * np.log2(np.maximum(np.pi * np.sqrt(0.125 * var.min(axis=0) / fall) / shortest, 1.0))
+    narrowest = np.pi * np.sqrt(0.125 * var.min(axis=0) / fall)
+    step = shortest * 4.0 ** np.floor(0.5 * np.log2(np.maximum(narrowest / shortest, 1.0)))
+    return HeightRanges(
+        origin=origin,
+        step=step,
+        growth=growth,
+        first=np.floor(np.arcsinh(left * growth / step) / growth),
+        last=np.ceil(np.arcsinh(right * growth / step) / growth) + 1.0,
     )
-    first, last = np.arcsinh(np.stack([left, right]) * growth / step) / growth
-    return origin, np.stack([step, growth, np.floor(first), np.ceil(last) + 1.0])
 
 # %% ../../nbs/09_multiclass.ipynb #98ad949c
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(10)
@@ -104,7 +142,7 @@ def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
     """G, G′ and 1 − G (3, I, K) at the nodes low, …, high − 1 of a level and the heights of the
     grid. Equation 9.12 of the site.
     """
-    (step, var) = lattice(grid.fall, level)
+    step, var = lattice(grid.fall, level)
     sigmas = np.sqrt(2.0 * (grid.fall + 12.0))
     if level <= 0:
         return three_factors(step * np.arange(low, high)[:, None] - grid.values()[0])
@@ -134,34 +172,44 @@ def by_hermite(m: np.ndarray, v: np.ndarray, t: np.ndarray, d: np.ndarray) -> np
     return out
 
 # %% ../../nbs/09_multiclass.ipynb #066b6d4e
+def table_part(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
+    """The table of a level from the node `low` to at least `high` − 1. It is cut out of a table
+    whose ends are multiples of 32, so that few tables are computed.
+    """
+    wider = grid._replace(first=grid.first - grid.first % 32, last=grid.last + -grid.last % 32)
+    columns = slice(grid.first - wider.first, grid.last - wider.first)
+    return table(level, wider, low - low % 32, high + -high % 32)[:, low % 32 :, columns]
+
+
+def log_weights(distance: np.ndarray, var: np.ndarray, step: float) -> np.ndarray:
+    """The logarithms of the weights of nodes, at a `distance` from the mean of a Gaussian."""
+    return -0.5 * distance**2 / var + np.log(step / np.sqrt(2.0 * np.pi * var))
+
+
 def by_table(level: int, m: np.ndarray, v: np.ndarray, t: np.ndarray, grid: Heights) -> np.ndarray:
     """The result of `smooth` (3, n, K) from the table of a level; arguments as in `by_hermite`.
     Equation 9.13 of the site.
     """
-    (step, less) = lattice(grid.fall, level)
+    step, less = lattice(grid.fall, level)
     d = grid.values()[0]
-    tilted = np.flatnonzero(t)
     v = v - less
     reach = np.sqrt(2.0 * (grid.fall + 4.0) * v)
     # far below its mean, the tail of a Gaussian falls as far again
     depth = np.hypot(reach, (m - d[0]) * (m - d[0] > reach))
     low = int(np.min(m - depth) // step)
     high = int(np.max(m + t * less + reach) // step) + 2
-    wider = grid._replace(first=grid.first - grid.first % 32, last=grid.last + -grid.last % 32)
-    columns = table(level, wider, low - low % 32, high + -high % 32)[
-        :, low % 32 :, grid.first - wider.first : grid.last - wider.first
-    ]
+    entries = table_part(level, grid, low, high)
     f = step * np.arange(low, high)
-    exponent = -0.5 * (f - m - t * less) ** 2 / v + np.log(step / np.sqrt(2.0 * np.pi * v))
-    total = 0.0
+    exponent = log_weights(f - m - t * less, v, step)
+    tilted = np.flatnonzero(t)
     t = t[tilted]
-    for piece in np.array_split(
-        np.arange(len(f)), int(np.max(t, initial=0.0) * (f[-1] - f[0]) / 500.0) + 1
-    ):
+    n_pieces = int(np.max(t, initial=0.0) * (f[-1] - f[0]) / 500.0) + 1
+    total = 0.0
+    for piece in np.array_split(np.arange(len(f)), n_pieces):
         centre = 0.5 * (f[piece[0]] + f[piece[-1]])
         weights = exponent[:, piece]
         weights[tilted] += t * (f[piece] - centre) - 0.5 * t**2 * less
-        part = np.exp(weights) @ columns[:, piece]
+        part = np.exp(weights) @ entries[:, piece]
         part[:2, tilted] *= np.exp(np.minimum(t * (centre - d), 700.0))
         total = total + part
     return total
@@ -172,49 +220,46 @@ def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, grid: Heights) -
     observed class, where the result is A₀, A₁ and nothing of use, and 0 for the others.
     """
     out = np.empty((3, len(mean), grid.last - grid.first))
-    levels = np.where(
-        var < NARROW, -2, np.clip(np.floor(0.5 * np.log2(2.0 * var)), -1, HIGHEST)
-    ).astype(int)
+    wide = np.clip(np.floor(0.5 * np.log2(2.0 * var)), -1, HIGHEST)
+    levels = np.where(var < NARROW, -2, wide).astype(int)
     for level in np.unique(levels):
         alike = np.flatnonzero(levels == level)
         alike = alike[np.argsort(mean[alike])]  # neighbours share nodes
         for rows in np.array_split(alike, -(-len(alike) // TOGETHER)):
             gaussians = mean[rows, None], var[rows, None], tilt[rows, None]
-            out[:, rows] = (
-                by_hermite(*gaussians, grid.values()[0])
-                if level == -2
-                else by_table(int(level), *gaussians, grid)
-            )
+            if level == -2:
+                out[:, rows] = by_hermite(*gaussians, grid.values()[0])
+            else:
+                out[:, rows] = by_table(int(level), *gaussians, grid)
     return out
 
 # %% ../../nbs/09_multiclass.ipynb #5d11a3e3
 def class_factors(
-    y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, grid: Heights
+    data: LabelledCavities, grid: Heights
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """χ (C, n, K), log H (n, K) and A₀(1 − Ψ) (n, K) of n data points; the mean of the cavity
-    (C, n) is measured from the origin.
+    """χ (C, n, K), log H (n, K) and A₀(1 − Ψ) (n, K) of n data points, whose means are measured
+    from the origin.
     """
-    rows = np.arange(len(y))
-    tilt = np.zeros(mean.shape)
-    (d, _) = grid.values()
-    tilt[y, rows] = power
-    below, slope, above = smooth(mean.ravel(), var.ravel(), tilt.ravel(), grid).reshape(
-        3, *mean.shape, -1
-    )
+    rows = np.arange(len(data.y))
+    tilt = np.zeros(data.mean.shape)
+    tilt[data.y, rows] = data.power
+    gaussians = data.mean.ravel(), data.var.ravel(), tilt.ravel()
+    factors = smooth(*gaussians, grid)
+    below, slope, above = factors.reshape(3, *data.mean.shape, -1)
     below = np.maximum(below, 1e-300)
     chi = slope / below
-    own = below[y, rows]
-    alpha = power[:, None]
-    s = var[y, rows, None]
-    below[y, rows] = 1.0
-    above[y, rows] = 0.0
-    lost = np.zeros(own.shape)
-    x = d - mean[y, rows, None]
-    for one in above:
-        lost += one * (1.0 - lost)
-    far = (own < 1e-290) & (x > 1.0 + alpha * s)
-    log_own = np.where(far, 0.5 * alpha**2 * s - alpha * x, np.log(own))
-    return chi, log_own + np.log(np.maximum(below.prod(axis=0), 1e-300)), own * lost
+    a0 = below[data.y, rows]
+    below[data.y, rows] = 1.0
+    above[data.y, rows] = 0.0
+    lost = np.zeros(a0.shape)
+    for of_class in above:
+        lost += of_class * (1.0 - lost)
+    alpha = data.power[:, None]
+    s = data.observed(data.var)[:, None]
+    x = grid.values()[0] - data.observed(data.mean)[:, None]
+    far = (a0 < 1e-290) & (x > 1.0 + alpha * s)
+    log_a0 = np.where(far, 0.5 * alpha**2 * s - alpha * x, np.log(a0))
+    return chi, log_a0 + np.log(np.maximum(below.prod(axis=0), 1e-300)), a0 * lost
 
 # %% ../../nbs/09_multiclass.ipynb #3ee2997b
 def without_each(g: np.ndarray) -> np.ndarray:
@@ -225,113 +270,166 @@ def without_each(g: np.ndarray) -> np.ndarray:
     return out
 
 # %% ../../nbs/09_multiclass.ipynb #5e0a6650
-def height_integrals(
-    y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, grid: Heights
-) -> tuple[np.ndarray, ...]:
-    """The integrals ∫Hχ_c, ∫Hχ_c Σ_{j≠c} χ_j, ∫H, of the third form and ∫A₀(1 − Ψ) of n data points
-    from all heights and from every second one (2, 2C + 3, n), all but the last two divided by the
-    largest H; the logarithm of that (n,); and z_b (n,), infinite where the third form is not used.
-    The mean of the cavity (C, n) is measured from the origin.
+class HeightIntegrals(NamedTuple):
+    """Integrals over the heights of n data points; all but the last two are divided by the largest
+    H.
     """
-    chi, log_mass, first_form = class_factors(y, mean, var, power, grid)
-    n_classes = len(mean)
-    rows = np.arange(len(y))
-    alpha = power[:, None]
-    (d, weight) = grid.values()
-    top = log_mass.max(axis=1, keepdims=True)
-    terms = np.empty((2 * n_classes + 3, *log_mass.shape))
-    np.exp(log_mass - top, out=terms[-3])
-    np.multiply(terms[-3], chi, out=terms[:n_classes])
-    np.multiply(terms[:n_classes], without_each(chi), out=terms[n_classes:-3])
+
+    of_class: np.ndarray  # ∫Hχ_c (C, n)
+    of_pairs: np.ndarray  # ∫Hχ_c Σ_{j≠c} χ_j (C, n)
+    mass: np.ndarray  # ∫H (n,)
+    third_form: np.ndarray  # (n,)
+    first_form: np.ndarray  # ∫A₀(1 − Ψ) (n,)
+
+
+def third_form(
+    data: LabelledCavities, grid: Heights, log_mass: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The integrand of the third form (n, K), from log H (n, K), and z_b (n,), infinite where that
+    form is not used.
+    """
+    alpha = data.power[:, None]
     v = (2.0 * grid.step) ** 2
     b = np.sqrt(2.0 * grid.fall * v) + np.sqrt(v) + np.log(grid.fall)
     rival = smooth(np.full(1, b), np.full(1, v), np.zeros(1), grid)[0]
-    z_b = mean[y, rows] - b + 0.5 * power * (var[y, rows] + v)
-    z_b[power**2 * v > 1.0] = np.inf
-    terms[-2] = np.exp(np.minimum(-alpha * (d - b + 0.5 * alpha * v), 700.0)) * rival
-    terms[-2] -= np.exp(np.minimum(log_mass - alpha * z_b[:, None], 700.0))
+    z_b = data.observed(data.mean) - b + 0.5 * data.power * (data.observed(data.var) + v)
+    z_b[data.power**2 * v > 1.0] = np.inf
+    d = grid.values()[0]
+    values = np.exp(np.minimum(-alpha * (d - b + 0.5 * alpha * v), 700.0)) * rival
+    values -= np.exp(np.minimum(log_mass - alpha * z_b[:, None], 700.0))
+    return values, z_b
+
+# %% ../../nbs/09_multiclass.ipynb #5d5129e7
+class HeightSums(NamedTuple):
+    """The integrals of n data points from all heights and from every second one, the logarithm of
+    the largest H (n,), and z_b (n,), infinite where the third form is not used.
+    """
+
+    fine: HeightIntegrals
+    rough: HeightIntegrals
+    top: np.ndarray
+    z_b: np.ndarray
+
+
+def height_sums(data: LabelledCavities, grid: Heights) -> HeightSums:
+    """The sums over the heights of n data points, whose means are measured from the origin."""
+    chi, log_mass, first_form = class_factors(data, grid)
+    C = len(chi)
+    top = log_mass.max(axis=1, keepdims=True)
+    terms = np.empty((2 * C + 3, *log_mass.shape))
+    np.exp(log_mass - top, out=terms[-3])
+    np.multiply(terms[-3], chi, out=terms[:C])
+    np.multiply(terms[:C], without_each(chi), out=terms[C:-3])
+    terms[-2], z_b = third_form(data, grid, log_mass)
     terms[-1] = first_form
-    weights = np.stack(
-        [weight, np.where(np.arange(grid.first, grid.last) % 2, 0.0, 2.0 * weight)], axis=1
-    )
-    return np.moveaxis(terms @ weights, 2, 0), top[:, 0], z_b
+    weight = grid.values()[1]
+    every_second = np.where(np.arange(grid.first, grid.last) % 2, 0.0, 2.0 * weight)
+    sums = np.moveaxis(terms @ np.stack([weight, every_second], axis=1), 2, 0)
+    fine, rough = (HeightIntegrals(part[:C], part[C:-3], *part[-3:]) for part in sums)
+    return HeightSums(fine=fine, rough=rough, top=top[:, 0], z_b=z_b)
 
 # %% ../../nbs/09_multiclass.ipynb #f924e3dd
+class SoftmaxMoments(NamedTuple):
+    """The results of n data points, and by how much a relation between the integrals fails."""
+
+    log_z: np.ndarray  # (n,)
+    d1: np.ndarray  # (C, n)
+    d2: np.ndarray
+    gap: np.ndarray  # (n,)
+
+
 def softmax_moments(
-    y: np.ndarray, power: np.ndarray, integrals: np.ndarray, top: np.ndarray, z_b: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """z (n,), d1 and d2, each (C, n), and the error of the relation between the integrals (n,),
-    from `height_integrals`; Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2.
+    data: LabelledCavities, integrals: HeightIntegrals, top: np.ndarray, z_b: np.ndarray
+) -> SoftmaxMoments:
+    """z, d1 and d2, from Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2;
+    `top` and `z_b` are those of `HeightSums`.
     """
-    n_classes = len(integrals) // 2 - 1
-    rows = np.arange(len(y))
+    power = data.power
     log_gamma = gammaln(1.0 + power)
-    one = integrals[:n_classes]
-    two = integrals[n_classes:-3]
     known = np.isfinite(z_b)
     # (1 − E[pᵅ])/α, of the third and the first form
-    total = one.sum(axis=0)
-    lost = integrals[-2:] * np.exp(-log_gamma)
+    total = integrals.of_class.sum(axis=0)
+    lost = np.stack([integrals.third_form, integrals.first_form]) * np.exp(-log_gamma)
     large = power * lost < 0.5
     large[0] &= known
     third, first = -lost * log1p_ratio(np.where(large, -power * lost, 0.0))
     log_z = (np.log(total) + top - log_gamma) / np.where(large[0], 1.0, power)
     log_z = np.where(large[0], np.where(known, z_b, 0.0) + third, log_z)
-    log_z = np.where(log_z < -0.1, log_z, first)
-    p = one / total
-    rest = without_each(one) / total
-    spread = two / total
+    p = integrals.of_class / total
+    rest = without_each(integrals.of_class) / total
     d1 = -p
-    d1[y, rows] = rest[y, rows]
+    d1[data.y, np.arange(len(data.y))] = data.observed(rest)
     scaled = total * np.exp(np.minimum(top - power * z_b - log_gamma, 700.0))
-    gap = np.where(known, scaled + power * lost[0] - 1.0, power * integrals[-3] / total - 1.0)
-    return log_z, d1, np.minimum(power * p * rest - spread, 0.0), np.abs(gap)
+    of_mass = power * integrals.mass / total - 1.0
+    return SoftmaxMoments(
+        log_z=np.where(log_z < -0.1, log_z, first),
+        d1=d1,
+        d2=np.minimum(power * p * rest - integrals.of_pairs / total, 0.0),
+        gap=np.abs(np.where(known, scaled + power * lost[0] - 1.0, of_mass)),
+    )
 
 # %% ../../nbs/09_multiclass.ipynb #0819d264
-def softmax_tilted(
-    y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, accuracy: Accuracy = STRICT
-) -> Tilted:
-    """z (N,), d1 and d2, each (C, N), of the softmax, for integer labels y (N,) and a cavity (C,
-    N). Cost: 2 to 10 µs for each data point and class, whatever the variances.
+def alike_heights(
+    ranges: HeightRanges, n_classes: int, fall: float
+) -> Iterator[tuple[np.ndarray, Heights]]:
+    """Yield the numbers of data points that are evaluated together, with heights for all of
+    them.
     """
-    fall = FINE if accuracy.relative < 5e-6 else COARSE
-    units = (np.ones(mean.shape), np.sqrt(var), var)
-    origin, fields = height_range(y, mean, var, power, fall, accuracy.floor == 0.0)
-    d1 = np.empty(mean.shape)
-    d2 = np.empty(mean.shape)
-    (log_z, error) = np.zeros((2, len(y)))
-    size = fields[3] - fields[2]
-    order = np.lexsort([size, *fields[:2]])
-    for alike in (
-        np.split(order, np.flatnonzero(np.any(np.diff(fields[:2, order]), axis=0)) + 1)
-        if len(y)
-        else ()
-    ):
-        for rows in np.array_split(alike, -(-int(np.sum(size[alike])) * len(mean) // BLOCK)):
-            grid = Heights(
-                fall,
-                *map(float, fields[:2, rows[0]]),
-                int(fields[2, rows].min()),
-                int(fields[3, rows].max()),
+    if not len(ranges.origin):
+        return
+    size = ranges.last - ranges.first
+    order = np.lexsort([size, ranges.step, ranges.growth])
+    steps = np.diff([ranges.step[order], ranges.growth[order]])
+    for alike in np.split(order, np.flatnonzero(np.any(steps, axis=0)) + 1):
+        n_parts = -(-int(np.sum(size[alike])) * n_classes // BLOCK)
+        for rows in np.array_split(alike, n_parts):
+            yield (
+                rows,
+                Heights(
+                    fall=fall,
+                    step=float(ranges.step[rows[0]]),
+                    growth=float(ranges.growth[rows[0]]),
+                    first=int(ranges.first[rows].min()),
+                    last=int(ranges.last[rows].max()),
+                ),
             )
-            both, *scales = height_integrals(
-                y[rows], mean[:, rows] - origin[rows], var[:, rows], power[rows], grid
-            )
-            fine, rough = (
-                softmax_moments(y[rows], power[rows], integrals, *scales) for integrals in both
-            )
-            log_z[rows], d1[:, rows], d2[:, rows], gap = fine
-            for value, other, unit in zip(fine[:3], rough[:3], units, strict=True):
-                scale = np.maximum(np.abs(value), max(accuracy.floor, 1e-200) / unit[:, rows])
-                error[rows] = np.maximum(error[rows], np.max(np.abs(value - other) / scale, axis=0))
-            error[rows] *= np.minimum(error[rows], (gap + 1e-15) / (rough[3] + 1e-15))
-    return Tilted(
-        log_z,
-        d1,
-        d2,
-        np.exp(4.0 - fall) + 2.0 * np.pi / lattice(fall, 0)[0] * error,
-        np.zeros((0, len(y))),
-    )
+
+
+def moments_with_error(
+    data: LabelledCavities, grid: Heights, floor: float
+) -> tuple[SoftmaxMoments, np.ndarray]:
+    """The results of n data points, whose means are measured from the origin, and the error (n,)
+    of those from every second height.
+    """
+    sums = height_sums(data, grid)
+    fine = softmax_moments(data, sums.fine, sums.top, sums.z_b)
+    rough = softmax_moments(data, sums.rough, sums.top, sums.z_b)
+    error = np.zeros(len(data.y))
+    units = np.ones(data.var.shape), np.sqrt(data.var), data.var
+    for value, other, unit in zip(fine[:3], rough[:3], units, strict=True):
+        scale = np.maximum(np.abs(value), max(floor, 1e-200) / unit)
+        error = np.maximum(error, np.max(np.abs(value - other) / scale, axis=0))
+    return fine, error * np.minimum(error, (fine.gap + 1e-15) / (rough.gap + 1e-15))
+
+# %% ../../nbs/09_multiclass.ipynb #f61cf7ca
+def softmax_tilted(data: LabelledCavities, accuracy: Accuracy = STRICT) -> Tilted:
+    """z (N,), d1 and d2, each (C, N), of the softmax. Cost: 2 to 10 µs for each data point and
+    class, whatever the variances.
+    """
+    n_classes, N = data.mean.shape
+    fall = COARSE
+    if accuracy.relative < 5e-6:
+        fall = FINE
+    ranges = height_range(data, fall, exact=accuracy.floor == 0.0)
+    d1, d2 = np.empty((2, n_classes, N))
+    result = Tilted(np.empty(N), d1, d2, error=np.empty(N), averages=np.empty((0, N)))
+    per_error = 2.0 * np.pi / lattice(fall, 0)[0]
+    for rows, grid in alike_heights(ranges, n_classes, fall):
+        moments, error = moments_with_error(data.select(rows, ranges.origin), grid, accuracy.floor)
+        error = np.exp(4.0 - fall) + per_error * error
+        part = Tilted(*moments[:3], error=error, averages=np.empty((0, len(rows))))
+        result.assign(rows, part)
+    return result
 
 # %% ../../nbs/09_multiclass.ipynb #0cacca82
 @dataclass(frozen=True)
@@ -345,13 +443,10 @@ class Softmax(Likelihood):
     shift_invariant = True
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.n_classes, (int, np.integer)) and not isinstance(
-            self.n_classes, bool
-        )
-        if not whole or self.n_classes < 2:
-            raise ValueError(
-                f"`n_classes` must be an integer of at least 2; got {self.n_classes!r}."
-            )
+        n_classes = self.n_classes
+        is_int = isinstance(n_classes, (int, np.integer)) and not isinstance(n_classes, bool)
+        if not is_int or n_classes < 2:
+            raise ValueError(f"`n_classes` must be an integer of at least 2; got {n_classes!r}.")
 
     @property
     def n_latent(self) -> int:
@@ -373,8 +468,9 @@ class Softmax(Likelihood):
         var_c), independent over classes.
         """
         y = np.asarray(y).astype(int)
-        (mean, var) = np.asarray([mean, var], dtype=float)
-        if mean.shape != (shape := (self.n_classes, *y.shape)):
+        mean, var = np.asarray([mean, var], dtype=float)
+        shape = self.n_classes, *y.shape
+        if mean.shape != shape:
             raise ValueError(
                 "`mean` and `var` must have one row for each class and one column for "
                 f"each data point, shape {shape}; got {mean.shape}."
@@ -384,14 +480,14 @@ class Softmax(Likelihood):
                 f"the variance of f is out of range: {np.max(var):.1g}, where the softmax "
                 f"needs less than {WIDEST:g}."
             )
-        return softmax_tilted(
-            y, mean, var, np.broadcast_to(np.asarray(power, dtype=float), y.shape), accuracy
-        )
+        power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
+        return softmax_tilted(LabelledCavities(y, mean, var, power), accuracy)
 
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Probabilities (S, C) for f ~ N(mean, var), mean and var (C, S)."""
         y = np.argmax(mean, axis=0)
-        return ((np.arange(self.n_classes)[:, None] == y) - self.tilted(y, mean, var, 0.0).d1).T
+        labels = np.arange(self.n_classes)[:, None]
+        return ((labels == y) - self.tilted(y, mean, var, 0.0).d1).T
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One label (S,), as float64, for each column of f (C, S)."""
