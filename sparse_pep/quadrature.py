@@ -6,171 +6,223 @@
 __all__ = []
 
 # %% ../nbs/07_quadrature.ipynb #f052db2b
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from .numerics.linalg import expm1_ratio, log1p_ratio
 
 # %% ../nbs/07_quadrature.ipynb #a3c43250
-def column(log_density: Callable[..., Any], rows: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-    """ℓ, ℓ′ and ℓ″, each (n,), at one value f (n,) for each of the data points `rows`."""
-    ell, slope, curvature, *_ = log_density(rows, f[:, None])
-    return ell[:, 0], slope[:, 0], curvature[:, 0]
+Derivatives = tuple[np.ndarray, np.ndarray, np.ndarray]  # a function and its two derivatives
+
+
+class LogDensity(Protocol):
+    """The log densities of data points, with their derivatives in f."""
+
+    def __call__(self, rows: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, ...]:
+        """ℓ, ℓ′, ℓ″ and E further functions, each (n, K), at values f (n, K) for the data points
+        with the numbers `rows` (n,).
+        """
+
+# %% ../nbs/07_quadrature.ipynb #b5bfa3e5
+@dataclass(frozen=True, eq=False)
+class TiltedDensities:
+    """N densities proportional to N(f; mean, var) p(y|f)^power."""
+
+    log_density: LogDensity
+    mean: np.ndarray  # (N,), as `var`: of the cavity of f
+    var: np.ndarray
+    power: np.ndarray  # (N,)
+
+    @cached_property
+    def n_sums(self) -> int:
+        """The number of integrals of each data point: seven and the E further functions."""
+        return 4 + len(self.log_density(np.arange(0), np.zeros((0, 1))))
+
+    def derivatives(self, rows: np.ndarray, f: np.ndarray) -> Derivatives:
+        """ℓ, ℓ′ and ℓ″, each (n,), at one value f (n,) for each of the data points `rows`."""
+        ell, slope, curvature, *_ = self.log_density(rows, f[:, None])
+        return ell[:, 0], slope[:, 0], curvature[:, 0]
+
+    def exponent(self, rows: np.ndarray, f: np.ndarray, ell: np.ndarray) -> np.ndarray:
+        """ψ where f has the log density `ell`, of the shape to which the arguments broadcast."""
+        return self.power[rows] * ell - 0.5 * (f - self.mean[rows]) ** 2 / self.var[rows]
+
+    def select(self, rows: np.ndarray) -> "TiltedDensities":
+        """The densities of the data points `rows` (n,) alone."""
+        return TiltedDensities(
+            log_density=lambda numbers, f: self.log_density(rows[numbers], f),
+            mean=self.mean[rows],
+            var=self.var[rows],
+            power=self.power[rows],
+        )
+
+# %% ../nbs/07_quadrature.ipynb #7178102b
+class Bracket(NamedTuple):
+    """Where a search for the modes of N densities starts, and the ends between which they lie."""
+
+    start: np.ndarray  # (N,)
+    low: np.ndarray
+    high: np.ndarray
+
+
+def first_bracket(at: TiltedDensities) -> Bracket:
+    """Brackets from the cavity mean to where the tilted density rises towards the inside."""
+    rows = np.arange(len(at.mean))
+    step = at.power * at.var * at.derivatives(rows, at.mean)[1]
+    for _ in range(100):
+        _, slope, _ = at.derivatives(rows, at.mean[rows] + step[rows])
+        rows = rows[(at.power[rows] * slope - step[rows] / at.var[rows]) * step[rows] > 0.0]
+        if not len(rows):
+            break
+        step[rows] *= 2.0
+    end = at.mean + step
+    return Bracket(start=at.mean, low=np.minimum(at.mean, end), high=np.maximum(at.mean, end))
+
+# %% ../nbs/07_quadrature.ipynb #23c74f2a
+def halfway(low: np.ndarray, high: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """The middle (n,) of brackets, or the middle of their orders of magnitude, in units of
+    `spread` from the `mean`.
+    """
+    left = np.arcsinh((low - mean) / spread)
+    right = np.arcsinh((high - mean) / spread)
+    return mean + spread * np.sinh(0.5 * (left + right))
 
 # %% ../nbs/07_quadrature.ipynb #628aa05e
-def find_modes(
-    log_density: Callable[..., Any],
-    mean: np.ndarray,
-    var: np.ndarray,
-    power: np.ndarray,
-    within: Sequence[Any] = (),
-) -> np.ndarray:
+def find_modes(at: TiltedDensities, bracket: Bracket | None = None) -> np.ndarray:
     """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there;
-    if the likelihood is not log-concave, one of the modes. The search starts at the cavity mean, or
-    within a bracket: another start and the two ends, each (N,).
+    if the likelihood is not log-concave, one of the modes. Without a `bracket` the search starts at
+    the cavity mean.
     """
-    if not len(within):
-        rows = np.arange(len(mean))
-        step = power * var * column(log_density, rows, mean)[1]
-        # until the tilted density rises towards the inside at both ends of the bracket
-        for _ in range(100):
-            slope = column(log_density, rows, mean[rows] + step[rows])[1]
-            rows = rows[(power[rows] * slope - step[rows] / var[rows]) * step[rows] > 0.0]
-            if not len(rows):
-                break
-            step[rows] *= 2.0
-        within = mean, mean, mean + step
-    start, *ends = within
-    mode = start.astype(float)
-    low = np.minimum(*ends)
-    high = np.maximum(*ends)
+    if bracket is None:
+        bracket = first_bracket(at)
+    mode = bracket.start.astype(float)
+    low = bracket.low.copy()
+    high = bracket.high.copy()
     rows = np.flatnonzero(low < high)
     for turn in range(100):
         if not len(rows):
             break
         f = mode[rows]
-        _, slope, curvature = column(log_density, rows, f)
-        ascent = power[rows] * slope - (f - mean[rows]) / var[rows]
-        bend = 1.0 / var[rows] + power[rows] * np.maximum(-curvature, 0.0)
+        _, slope, curvature = at.derivatives(rows, f)
+        ascent = at.power[rows] * slope - (f - at.mean[rows]) / at.var[rows]
+        precision = 1.0 / at.var[rows] + at.power[rows] * np.maximum(-curvature, 0.0)
         low[rows] = np.where(ascent > 0.0, f, low[rows])
         high[rows] = np.where(ascent > 0.0, high[rows], f)
-        near = np.abs(ascent) <= 0.1 * np.sqrt(bend)
-        new = f + ascent / bend
-        good = (new >= low[rows]) & (new <= high[rows]) & (turn % 4 < 3)
-        mode[rows] = np.where(near, f, new)
-        cut = rows[~(near | good)]  # halve the bracket, or its orders of magnitude
-        spread = np.sqrt(var[cut])
-        left = np.arcsinh((low[cut] - mean[cut]) / spread)
-        right = np.arcsinh((high[cut] - mean[cut]) / spread)
-        mode[cut] = mean[cut] + spread * np.sinh(0.5 * (left + right))
+        near = np.abs(ascent) <= 0.1 * np.sqrt(precision)
+        newton = f + ascent / precision
+        inside = (newton >= low[rows]) & (newton <= high[rows]) & (turn % 4 < 3)
+        mode[rows] = np.where(near, f, newton)
+        cut = rows[~(near | inside)]
+        mode[cut] = halfway(low[cut], high[cut], at.mean[cut], np.sqrt(at.var[cut]))
         rows = rows[~near]
     return mode
 
 # %% ../nbs/07_quadrature.ipynb #61e3496b
 @dataclass(frozen=True, eq=False)
-class TiltedDensities:
-    """N densities proportional to N(f; mean, var) p(y|f)^power, and where each has its mass."""
+class DensityShape:
+    """What the quadrature must know of the log densities of N data points."""
 
-    # log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″, further functions, each (n, K)
-    log_density: Callable[..., Any]
-    mean: np.ndarray  # (N,), as all that follow: of the cavity of f
-    var: np.ndarray
-    power: np.ndarray
-    width: float  # 3γ: nodes within this length of the centre are almost equally spaced in f
-    bend: np.ndarray  # centre of the nodes in a wide cavity
+    width: float = 1.0  # γ, the length of f within which ℓ bends
+    log_concave: bool = (
+        True  # whether ℓ″ ≤ 0 everywhere; a search then finds the range of the nodes
+    )
+    # where ℓ bends, a number or (N,), if the mode may be far from there; otherwise NaN
+    expansion_point: float | np.ndarray = np.nan
+    # (N,), the maximum of ℓ, or a value beyond it as seen from the cavity mean, for likelihoods
+    # that can give two modes far apart
+    peak: np.ndarray | None = None
+
+
+ANY_SHAPE = DensityShape()
+
+# %% ../nbs/07_quadrature.ipynb #f77ed968
+@dataclass(frozen=True, eq=False)
+class LocatedDensities(TiltedDensities):
+    """N tilted densities, and where each has its mass."""
+
+    log_concave: bool
+    stretch: float  # 3γ: nodes within this length of the centre are almost equally spaced in f
+    expansion_point: np.ndarray  # (N,), as all that follow: centre of the nodes in a wide cavity
     mode: np.ndarray
     # ψ at the mode: the log of N(f; mean, var) p^power without the Gaussian's constant
     top: np.ndarray
     slope: np.ndarray  # ℓ′ at the mode
     curvature: np.ndarray  # |ℓ″| at the mode
     spread: np.ndarray  # standard deviation of the Gaussian with the same curvature at the mode
-    apart: np.ndarray  # distance from the mode to a second, lower one; 0 if only one has been found
+    apart: np.ndarray  # distance from the mode to a second, lower one; 0 if only one is known
 
 # %% ../nbs/07_quadrature.ipynb #5639068d
 FAR_PEAK = 5.0  # standard deviations; peaks nearer than this are within the range of the nodes
 ON_THE_WAY = np.linspace(0.0, 1.0, 48)
 
 
+def modes_near_peaks(at: TiltedDensities, peak: np.ndarray, scale: float) -> np.ndarray:
+    """The first mode (N,) on the way from a `peak` (N,) of ℓ to the cavity mean, in steps that
+    grow from a fraction of `scale`.
+    """
+    rows = np.arange(len(peak))
+    gap = (at.mean - peak)[:, None]
+    distance = scale * np.expm1(np.log1p(np.abs(gap) / scale) * ON_THE_WAY)
+    f = at.mean[:, None] - gap + np.sign(gap) * distance
+    psi = at.exponent(rows[:, None], f, at.log_density(rows, f)[0])
+    passed = np.argmax(np.diff(psi, append=-np.inf) < 0.0, axis=1)
+    before = f[rows, np.maximum(passed - 1, 0)]
+    after = f[rows, np.minimum(passed + 1, f.shape[1] - 1)]
+    bracket = Bracket(
+        start=f[rows, passed], low=np.minimum(before, after), high=np.maximum(before, after)
+    )
+    return find_modes(at, bracket)
+
+# %% ../nbs/07_quadrature.ipynb #8ede3f3f
 def higher_modes(
-    log_density: Callable[..., Any],
-    mean: np.ndarray,
-    var: np.ndarray,
-    power: np.ndarray,
-    width: float,
-    mode: np.ndarray,
-    peak: np.ndarray,
+    at: TiltedDensities, mode: np.ndarray, peak: np.ndarray, scale: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The higher (N,) of `mode` and of the first mode on the way from a far `peak` of ℓ to the
     cavity mean, and the distance (N,) between the two.
     """
-    far = (np.abs(peak - mean) > FAR_PEAK * np.sqrt(var)) & (power > 0.0)
-    rows = np.flatnonzero(far)
     best = mode.copy()
     apart = np.zeros(len(mode))
-    if not len(rows):
-        return best, apart
-    mean = mean[rows]
-    var = var[rows]
-    power = power[rows]
-    peak = peak[rows]
-
-    def psi(f: np.ndarray) -> np.ndarray:
-        return (
-            power[:, None] * log_density(rows, f)[0] - 0.5 * (f - mean[:, None]) ** 2 / var[:, None]
-        )
-
-    gap = (mean - peak)[:, None]
-    f = (
-        mean[:, None]
-        - gap
-        + np.sign(gap) * width * np.expm1(np.log1p(np.abs(gap) / width) * ON_THE_WAY)
-    )
-    k = np.argmax(np.diff(psi(f), append=-np.inf) < 0.0, axis=1)
-    within = [f[np.arange(len(rows)), np.clip(k + d, 0, f.shape[1] - 1)] for d in (0, -1, 1)]
-    other = find_modes(lambda n, at: log_density(rows[n], at), mean, var, power, within)
-    first, second = psi(np.column_stack([mode[rows], other])).T
-    best[rows] = np.where(second > first, other, mode[rows])
-    apart[rows] = np.abs(other - mode[rows])
+    far = (np.abs(peak - at.mean) > FAR_PEAK * np.sqrt(at.var)) & (at.power > 0.0)
+    rows = np.flatnonzero(far)
+    if len(rows):
+        other = modes_near_peaks(at.select(rows), peak[rows], scale)
+        pair = np.column_stack([mode[rows], other])
+        first, second = at.exponent(rows[:, None], pair, at.log_density(rows, pair)[0]).T
+        best[rows] = np.where(second > first, other, mode[rows])
+        apart[rows] = np.abs(other - mode[rows])
     return best, apart
 
 # %% ../nbs/07_quadrature.ipynb #e2b7dc0a
-def locate(
-    log_density: Callable[..., Any],
-    mean: np.ndarray,
-    var: np.ndarray,
-    power: np.ndarray,
-    width: float,
-    bend: float | np.ndarray = np.nan,
-    peak: np.ndarray | None = None,
-) -> TiltedDensities:
-    """Tilted densities with the mode of each. The arguments are those of `TiltedDensities`; where
-    `bend` is not finite, the mode takes its place. `peak` is that of `tilted_moments`.
+def locate(densities: TiltedDensities, shape: DensityShape) -> LocatedDensities:
+    """Tilted densities with the mode of each; where the `expansion_point` is not finite, the mode
+    takes its place.
     """
-    mode = find_modes(log_density, mean, var, power)
-    apart = np.zeros(len(mean))
-    if peak is not None:
-        mode, apart = higher_modes(log_density, mean, var, power, width, mode, peak)
-    ell, slope, curvature = column(log_density, np.arange(len(mean)), mode)
-    top = power * ell - 0.5 * (mode - mean) ** 2 / var
-    spread = 1.0 / np.sqrt(1.0 / var + power * np.maximum(-curvature, 0.0))
-    bend = np.where(np.isfinite(bend), bend, mode)
-    return TiltedDensities(
-        log_density,
-        mean,
-        var,
-        power,
-        width,
-        bend,
-        mode,
-        top,
-        slope,
-        np.abs(curvature),
-        spread,
-        apart,
+    stretch = 3.0 * shape.width
+    mode = find_modes(densities)
+    apart = np.zeros(len(mode))
+    if shape.peak is not None:
+        mode, apart = higher_modes(densities, mode, shape.peak, stretch)
+    rows = np.arange(len(mode))
+    ell, slope, curvature = densities.derivatives(rows, mode)
+    precision = 1.0 / densities.var + densities.power * np.maximum(-curvature, 0.0)
+    centre = shape.expansion_point
+    return LocatedDensities(
+        log_density=densities.log_density,
+        mean=densities.mean,
+        var=densities.var,
+        power=densities.power,
+        log_concave=shape.log_concave,
+        stretch=stretch,
+        expansion_point=np.where(np.isfinite(centre), centre, mode),
+        mode=mode,
+        top=densities.exponent(rows, mode, ell),
+        slope=slope,
+        curvature=np.abs(curvature),
+        spread=1.0 / np.sqrt(precision),
+        apart=apart,
     )
 
 # %% ../nbs/07_quadrature.ipynb #51a6589b
@@ -184,6 +236,11 @@ class Accuracy(NamedTuple):
     # smaller values, in the units of the cavity (z, d1 √s, d2 s), have errors relative to it
     floor: float = 0.0
 
+    @property
+    def share(self) -> float:
+        """The number of digits required, as a share of those of `STRICT`, at most 1."""
+        return min(1.0, float(np.log(self.relative) / np.log(TOLERANCE)))
+
 # %% ../nbs/07_quadrature.ipynb #7d548540
 STRICT = Accuracy()
 
@@ -191,38 +248,42 @@ STRICT = Accuracy()
 FALL = 34.0  # in nats
 
 
-def find_reach(
-    at: TiltedDensities, sign: int, log_concave: bool, floor: float = 0.0, share: float = 1.0
+def fall_at(
+    at: LocatedDensities, rows: np.ndarray, f: np.ndarray, reference: np.ndarray
 ) -> np.ndarray:
-    """Distance (N,) from the mode to the end of the nodes, to the right (sign 1) or the left (−1).
-    `share` is the number of digits required, as a share of those of `STRICT`.
+    """How far ψ at f (n,) lies below its maximum, in nats, or the logarithm of |ℓ″| times the
+    density, relative to a `reference` (N,) of |ℓ″|, if that has fallen less.
     """
-    least = FALL * share
+    ell, _, curvature = at.derivatives(rows, f)
+    growth = np.log(np.abs(curvature) / reference[rows])
+    return at.top[rows] - at.exponent(rows, f, ell) - np.maximum(growth, 0.0)
+
+
+def find_reach(at: LocatedDensities, sign: int, accuracy: Accuracy = STRICT) -> np.ndarray:
+    """Distance (N,) from the mode to the end of the nodes, to the right (sign 1) or the left
+    (−1).
+    """
+    least = FALL * accuracy.share
     reach = np.sqrt(2.0 * least * at.var)
-    if not log_concave:
+    if not at.log_concave:
         return reach + np.abs(at.mode - at.mean) + at.apart
-    reference = np.maximum(at.curvature, floor / at.var)
+    reference = np.maximum(at.curvature, accuracy.floor / at.var)
     rows = np.arange(len(reach))
     low = np.zeros(len(reach))
     high = np.full(len(reach), np.inf)
     for _ in range(12):
-        f = at.mode[rows] + sign * reach[rows]
-        ell, _, curvature = column(at.log_density, rows, f)
-        exponent = at.power[rows] * ell - 0.5 * (f - at.mean[rows]) ** 2 / at.var[rows]
-        growth = np.log(np.abs(curvature) / reference[rows])
-        fall = at.top[rows] - exponent - np.maximum(growth, 0.0)
+        fall = fall_at(at, rows, at.mode[rows] + sign * reach[rows], reference)
         short = fall < least
         far = fall > 1.5 * least
         low[rows] = np.where(short, reach[rows], low[rows])
         high[rows] = np.where(far, reach[rows], high[rows])
         rows = rows[short | far]
-        fall = fall[short | far]
         if not len(rows):
             break
-        factor = np.sqrt(1.2 * least / np.maximum(fall, 1.0))  # right for a Gaussian
+        factor = np.sqrt(1.2 * least / np.maximum(fall[short | far], 1.0))  # right for a Gaussian
         guess = reach[rows] * np.clip(factor, 0.3, 3.0)
-        halfway = np.sqrt(np.maximum(low[rows], 0.01 * high[rows]) * high[rows])
-        reach[rows] = np.where((guess > low[rows]) & (guess < high[rows]), guess, halfway)
+        between = np.sqrt(np.maximum(low[rows], 0.01 * high[rows]) * high[rows])
+        reach[rows] = np.where((guess > low[rows]) & (guess < high[rows]), guess, between)
     return reach
 
 # %% ../nbs/07_quadrature.ipynb #60398406
@@ -230,24 +291,24 @@ MASS, X, XX, SLOPE, SLOPE2, CURVATURE, PLAIN = range(7)  # the rows of an array 
 
 
 def integrands(
-    at: TiltedDensities, rows: np.ndarray, x: np.ndarray, measure: float | np.ndarray = 1.0
+    at: LocatedDensities, rows: np.ndarray, x: np.ndarray, measure: float | np.ndarray = 1.0
 ) -> np.ndarray:
     """The seven integrands and the E further ones, (7 + E, n, K), at `mode` + x (n, K), multiplied
     by `measure` (n, K).
     """
-    own = rows[:, None]
-    mode = at.mode[own]
-    var = at.var[own]
-    slope = at.slope[own]
+    here = rows[:, None]
+    mode = at.mode[here]
+    var = at.var[here]
     ell, d1, d2, *more = at.log_density(rows, mode + x)
-    log_normal = (x + (mode - at.mean[own])) ** 2 * (-0.5 / var)
-    lifted = at.power[own] * ell
+    excess = d1 - at.slope[here]
+    log_normal = (x + (mode - at.mean[here])) ** 2 * (-0.5 / var)
+    lifted = at.power[here] * ell
     out = np.empty((7 + len(more), *x.shape))
-    weight = np.multiply(measure, np.exp(log_normal + lifted - at.top[own]), out=out[MASS])
+    weight = np.multiply(measure, np.exp(log_normal + lifted - at.top[here]), out=out[MASS])
     np.multiply(weight, x, out=out[X])
     np.multiply(out[X], x, out=out[XX])
-    np.multiply(weight, d1 - slope, out=out[SLOPE])
-    np.multiply(out[SLOPE], d1 - slope, out=out[SLOPE2])
+    np.multiply(weight, excess, out=out[SLOPE])
+    np.multiply(out[SLOPE], excess, out=out[SLOPE2])
     np.multiply(weight, d2, out=out[CURVATURE])
     normal = np.exp(log_normal) / np.sqrt(2.0 * np.pi * var)
     np.multiply(measure * normal, ell * expm1_ratio(lifted), out=out[PLAIN])
@@ -259,78 +320,106 @@ def integrands(
 SMALL = 0.01  # z comes from R if −αz is smaller than this
 
 
-def moments(at: TiltedDensities, rows: np.ndarray, sums: np.ndarray) -> tuple[Any, ...]:
-    """z, d1 and d2 of the data points `rows`, each (n,), from their sums (7 + E, n), and two arrays
-    of bool (n,): whether z comes from R (Equation 7.7 of the site), and d1 and d2 from the moments
-    of f (Equation 7.8 of the site).
+class Moments(NamedTuple):
+    """z, d1 and d2 of n data points, each (n,), and which formulas they come from."""
+
+    log_z: np.ndarray
+    d1: np.ndarray
+    d2: np.ndarray
+    from_r: np.ndarray  # bool (n,): z comes from R
+    from_moments: np.ndarray  # bool (n,): d1 and d2 come from the moments of f
+
+
+def moments(at: LocatedDensities, rows: np.ndarray, sums: np.ndarray) -> Moments:
+    """z, d1 and d2 of the data points `rows` (n,) from their sums (7 + E, n). z comes from R by
+    Equation 7.7 of the site, or d1 and d2 from the moments of f by Equation 7.8 of the site and
+    the next, where these are accurate.
     """
-    x, xx, slope, slope2, bend = sums[X : CURVATURE + 1] / sums[MASS]
+    x, xx, slope, slope2, curvature = sums[X : CURVATURE + 1] / sums[MASS]
     power = at.power[rows]
     var = at.var[rows]
     above = power * sums[PLAIN]
     log_mean = at.top[rows] + np.log(sums[MASS] / np.sqrt(2.0 * np.pi * var))
     small = log_mean > -SMALL
     from_r = sums[PLAIN] * log1p_ratio(np.where(small & (above > -0.5), above, 0.0))
-    log_z = np.where(small, from_r, log_mean / np.where(power == 0.0, 1.0, power))
-    far = power * var * np.abs(bend) > 1.0
+    far = power * var * np.abs(curvature) > 1.0
     scale = np.where(far, power * var, 1.0)
-    d1 = np.where(far, (x + (at.mode - at.mean)[rows]) / scale, at.slope[rows] + slope)
-    d2 = np.where(far, ((xx - x**2) / var - 1.0) / scale, bend + power * (slope2 - slope**2))
-    return log_z, d1, d2, small, far
+    tilted_curvature = curvature + power * (slope2 - slope**2)
+    return Moments(
+        log_z=np.where(small, from_r, log_mean / np.where(power == 0.0, 1.0, power)),
+        d1=np.where(far, (x + (at.mode - at.mean)[rows]) / scale, at.slope[rows] + slope),
+        d2=np.where(far, ((xx - x**2) / var - 1.0) / scale, tilted_curvature),
+        from_r=small,
+        from_moments=far,
+    )
 
 # %% ../nbs/07_quadrature.ipynb #b9d9665c
-def trapezoid(
-    at: TiltedDensities,
-    rows: np.ndarray,
-    centre: np.ndarray,
-    left: np.ndarray,
-    right: np.ndarray,
-    size: int,
-) -> np.ndarray:
-    """Sums of the integrands over all, every second and every third node, and the larger of their
-    absolute values at the two ends: (4, 7 + E, n).
+class Span(NamedTuple):
+    """The places of the nodes of N data points, from ξ = −left to ξ = right."""
 
-    The nodes make `size` steps from ξ = −left to ξ = right. `centre` is f₀ minus the mode. Equation
-    7.5 of the site.
+    centre: np.ndarray  # (N,): f₀ minus the mode
+    left: np.ndarray
+    right: np.ndarray
+
+
+class TrapezoidSums(NamedTuple):
+    """Sums of the integrands of n data points, each (7 + E, n)."""
+
+    full: np.ndarray
+    every_second: np.ndarray  # from every second node
+    every_third: np.ndarray
+    ends: np.ndarray  # the larger of the absolute values at the two ends
+
+
+def trapezoid(at: LocatedDensities, rows: np.ndarray, span: Span, size: int) -> TrapezoidSums:
+    """The sums for the data points `rows` (n,), from nodes that make `size` steps. Equation 7.5
+    of the site.
     """
-    step = (left + right) / size
+    left = span.left[rows]
+    step = (left + span.right[rows]) / size
     node = np.arange(size + 1)
     grow = np.exp(step[:, None] * node - left[:, None])  # e^ξ
     shrink = 1.0 / grow
-    half = 0.5 * at.width
+    half = 0.5 * at.stretch
     measure = half * step[:, None] * (grow + shrink)
-    values = integrands(at, rows, centre[:, None] + half * (grow - shrink), measure)
-    out = np.empty((4, *values.shape[:2]))
+    values = integrands(at, rows, span.centre[rows, None] + half * (grow - shrink), measure)
     every = np.arange(1, 4)
-    out[:3] = np.moveaxis(values @ np.where(node[:, None] % every == 0, every, 0.0), 2, 0)
-    np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1]), out=out[3])
-    return out
+    weights = np.where(node[:, None] % every == 0, every, 0.0)
+    full, every_second, every_third = np.moveaxis(values @ weights, 2, 0)
+    return TrapezoidSums(
+        full=full,
+        every_second=every_second,
+        every_third=every_third,
+        ends=np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1])),
+    )
 
 # %% ../nbs/07_quadrature.ipynb #6aefe51d
 def estimated_error(
-    at: TiltedDensities, rows: np.ndarray, found: np.ndarray, floor: float = 0.0
+    at: LocatedDensities, rows: np.ndarray, sums: TrapezoidSums, floor: float = 0.0
 ) -> np.ndarray:
-    """Estimated relative error (n,), the largest of those of z, d1 and d2, from the result of
-    `trapezoid`; `floor` is that of `Accuracy`. Equation 7.10 of the site.
+    """Estimated relative error (n,), the largest of those of z, d1 and d2; `floor` is that of
+    `Accuracy`. Equation 7.10 of the site.
     """
-    sums, every_second, every_third, ends = found
-    *fine, small, far = moments(at, rows, sums)
-    mass = sums[MASS]
+    result = moments(at, rows, sums.full)
+    fine = result[:3]
+    mass = sums.full[MASS]
     power = at.power[rows]
     spread = np.sqrt(at.var[rows])
     units = np.stack([np.ones_like(spread), spread, spread**2])
     sizes = np.abs(fine) * units
     sizes[1] += 0.01 * sizes[2]  # d1 may be 0
     scales = np.maximum(sizes, floor) / units
-    second = np.abs(np.subtract(fine, moments(at, rows, every_second)[:3])) / scales
-    third = np.abs(np.subtract(fine, moments(at, rows, every_third)[:3])) / scales
+    second, third = (
+        np.abs(np.subtract(fine, moments(at, rows, rough)[:3])) / scales
+        for rough in (sums.every_second, sums.every_third)
+    )
     step_error = second * np.clip(second / (third + 1e-300), np.sqrt(third), 1.0)
-    log_cut = ends[MASS] / (mass * np.where(power == 0.0, 1.0, power))
+    log_cut = sums.ends[MASS] / (mass * np.where(power == 0.0, 1.0, power))
     cuts = (
-        np.where(small, ends[PLAIN], log_cut) / scales[0],
-        ends[MASS] / mass,
-        np.where(far, 0.0, ends[SLOPE] / (mass * scales[1])),
-        np.where(far, 0.0, ends[CURVATURE] / (mass * scales[2])),
+        np.where(result.from_r, sums.ends[PLAIN], log_cut) / scales[0],
+        sums.ends[MASS] / mass,
+        np.where(result.from_moments, 0.0, sums.ends[SLOPE] / (mass * scales[1])),
+        np.where(result.from_moments, 0.0, sums.ends[CURVATURE] / (mass * scales[2])),
     )
     return np.max([*step_error, *cuts], axis=0)
 
@@ -341,42 +430,60 @@ STEPS_A_SPREAD = 0.6
 # 0: too many
 FEWEST = 24
 SIZES = np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])
-WIDEST = 10.0  # a range longer than this, in units of `width`, is centred on the bend
+WIDEST = 10.0  # a range longer than this, in units of 3γ, is centred on the expansion point
 BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
 
 
+def size_for(steps: np.ndarray) -> np.ndarray:
+    """The smallest of `SIZES` (n,) with at least as many steps; 0 if there is none."""
+    return SIZES[np.searchsorted(SIZES[:-1], steps)]
+
+
+def find_span(at: LocatedDensities, accuracy: Accuracy) -> Span:
+    """Where the nodes of each data point are."""
+    back = find_reach(at, -1, accuracy)
+    ahead = find_reach(at, 1, accuracy)
+    wide = np.maximum(back, ahead) > WIDEST * at.stretch
+    centre = np.where(wide, np.clip(at.expansion_point - at.mode, -back, ahead), 0.0)
+    return Span(
+        centre=centre,
+        left=np.arcsinh((back + centre) / at.stretch),
+        right=np.arcsinh((ahead - centre) / at.stretch),
+    )
+
+# %% ../nbs/07_quadrature.ipynb #37fca66d
+def trapezoids(
+    at: LocatedDensities, rows: np.ndarray, span: Span, size: np.ndarray
+) -> TrapezoidSums:
+    """The sums for the data points `rows` (n,) from nodes that make `size` (n,) steps."""
+    out = TrapezoidSums(*np.empty((4, at.n_sums, len(rows))))
+    for steps in np.unique(size):
+        alike = np.flatnonzero(size == steps)
+        for part in np.array_split(alike, -(-len(alike) * steps // BLOCK)):
+            for to, values in zip(out, trapezoid(at, rows[part], span, steps), strict=True):
+                to[:, part] = values
+    return out
+
+
 def fixed_quadrature(
-    at: TiltedDensities, log_concave: bool, n_more: int, accuracy: Accuracy = STRICT
+    at: LocatedDensities, accuracy: Accuracy = STRICT
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums (7 + E, N) and their estimated relative error (N,), infinite where 288 steps are too
     few from the start.
     """
-    share = min(1.0, float(np.log(accuracy.relative) / np.log(TOLERANCE)))
-    back = find_reach(at, -1, log_concave, accuracy.floor, share)
-    ahead = find_reach(at, 1, log_concave, accuracy.floor, share)
-    wide = np.maximum(back, ahead) > WIDEST * at.width
-    centre = np.where(wide, np.clip(at.bend - at.mode, -back, ahead), 0.0)
-    left = np.arcsinh((back + centre) / at.width)
-    right = np.arcsinh((ahead - centre) / at.width)
-    longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.width) / share
-    wanted = np.maximum((left + right) / longest, FEWEST * share)
-    size = SIZES[np.searchsorted(SIZES[:-1], wanted)]
-    sums = np.empty((7 + n_more, len(left)))
-    error = np.full(len(left), np.inf)
+    span = find_span(at, accuracy)
+    longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.stretch) / accuracy.share
+    size = size_for(np.maximum((span.left + span.right) / longest, FEWEST * accuracy.share))
+    sums = np.empty((at.n_sums, len(size)))
+    error = np.full(len(size), np.inf)
     rows = np.flatnonzero(size)
     while len(rows):
-        found = np.empty((4, 7 + n_more, len(rows)))
-        for steps in np.unique(size[rows]):
-            group = np.flatnonzero(size[rows] == steps)
-            for part in np.array_split(group, -(-len(group) * steps // BLOCK)):
-                data = rows[part]
-                found[..., part] = trapezoid(at, data, centre[data], left[data], right[data], steps)
-        sums[:, rows] = found[0]
-        error[rows] = estimated_error(at, rows, found, accuracy.floor)
+        rules = trapezoids(at, rows, span, size[rows])
+        sums[:, rows] = rules.full
+        error[rows] = estimated_error(at, rows, rules, accuracy.floor)
         rows = rows[~(error[rows] < accuracy.relative)]
         digits = np.log(accuracy.relative) / np.log(np.minimum(error[rows], 0.5))
-        wanted = size[rows] * np.clip(1.1 * digits, 1.3, 2.0)
-        size[rows] = SIZES[np.searchsorted(SIZES[:-1], wanted)]
+        size[rows] = size_for(size[rows] * np.clip(1.1 * digits, 1.3, 2.0))
         rows = rows[size[rows] > 0]
     return sums, error
 
@@ -388,7 +495,7 @@ TINY = 1e-280  # integrals below this count as 0
 
 
 def panel_sums(
-    at: TiltedDensities, rows: np.ndarray, start: np.ndarray, end: np.ndarray
+    at: LocatedDensities, rows: np.ndarray, start: np.ndarray, end: np.ndarray
 ) -> np.ndarray:
     """Integrals (7 + E, P) over P panels from `start` to `end` in ξ, for data points `rows`
     (P,).
@@ -397,11 +504,44 @@ def panel_sums(
     for part in np.array_split(np.arange(len(rows)), -(-len(rows) * len(NODES) // BLOCK)):
         half = 0.5 * (end[part] - start[part])[:, None]
         u = 0.5 * (end[part] + start[part])[:, None] + half * NODES
-        measure = at.width * np.cosh(u) * half * WEIGHTS
-        out.append(integrands(at, rows[part], at.width * np.sinh(u), measure).sum(-1))
+        measure = at.stretch * np.cosh(u) * half * WEIGHTS
+        out.append(integrands(at, rows[part], at.stretch * np.sinh(u), measure).sum(-1))
     return np.concatenate(out, axis=1)
 
 # %% ../nbs/07_quadrature.ipynb #063bebd8
+class Panels(NamedTuple):
+    """P panels in ξ, and the integrals over them."""
+
+    owner: np.ndarray  # (P,), the place of the panel's data point
+    start: np.ndarray  # (P,)
+    end: np.ndarray
+    integrals: np.ndarray  # (7 + E, P)
+
+
+def integrated_panels(
+    at: LocatedDensities, rows: np.ndarray, owner: np.ndarray, start: np.ndarray, end: np.ndarray
+) -> Panels:
+    """Panels with their integrals, for the data points `rows` (n,)."""
+    integrals = panel_sums(at, rows[owner], start, end)
+    return Panels(owner=owner, start=start, end=end, integrals=integrals)
+
+
+def first_panels(at: LocatedDensities, rows: np.ndarray) -> Panels:
+    """The panels of the data points `rows` (n,) before any of them is halved."""
+    reach = 36.0 * np.sqrt(at.var[rows]) + at.apart[rows]
+    cuts = np.arcsinh(reach / at.stretch)[:, None] * np.linspace(-1.0, 1.0, PANELS + 1)
+    owner = np.repeat(np.arange(len(rows)), PANELS)
+    return integrated_panels(at, rows, owner, cuts[:, :-1].ravel(), cuts[:, 1:].ravel())
+
+
+def halved(at: LocatedDensities, rows: np.ndarray, panels: Panels) -> tuple[Panels, Panels]:
+    """The left and the right halves of all panels."""
+    owner = panels.owner
+    middle = 0.5 * (panels.start + panels.end)
+    left = integrated_panels(at, rows, owner, panels.start, middle)
+    return left, integrated_panels(at, rows, owner, middle, panels.end)
+
+# %% ../nbs/07_quadrature.ipynb #e9cb5c85
 def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None:
     """Add values (I, P), one column for each panel, to the column of `total` (I, n) that its
     `owner` (P,) names.
@@ -409,68 +549,44 @@ def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None
     for row, value in zip(total, values, strict=True):
         row += np.bincount(owner, value, len(row))
 
+
+def raise_to_companions(
+    scale: np.ndarray, at: LocatedDensities, rows: np.ndarray, floor: float
+) -> None:
+    """Raise the sizes (7 + E, n) of integrals to those of what they are added to, in place."""
+    var = at.var[rows]
+    slope = np.maximum(np.abs(at.slope[rows]), floor / np.sqrt(var))
+    scale[SLOPE] = np.maximum(scale[SLOPE], slope * scale[MASS])
+    scale[CURVATURE] = np.maximum(scale[CURVATURE], floor * scale[MASS] / var)
+    scale[SLOPE2] = np.maximum(scale[SLOPE2], scale[CURVATURE])
+    scale[PLAIN] = np.maximum(scale[PLAIN], floor)
+
 # %% ../nbs/07_quadrature.ipynb #ab24732d
 def adaptive_quadrature(
-    at: TiltedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT
+    at: LocatedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
     their estimated relative error (n,).
     """
-    reach = 36.0 * np.sqrt(at.var[rows]) + at.apart[rows]
-    cuts = np.arcsinh(reach / at.width)[:, None] * np.linspace(-1.0, 1.0, PANELS + 1)
-    owner = np.repeat(np.arange(len(rows)), PANELS)
-    start = cuts[:, :-1].ravel()
-    end = cuts[:, 1:].ravel()
-    whole = panel_sums(at, rows[owner], start, end)
-    total, size, error = np.zeros((3, len(whole), len(rows)))
-    var = at.var[rows]
-    floor = accuracy.floor
-    slope = np.maximum(np.abs(at.slope[rows]), floor / np.sqrt(var))
+    panels = first_panels(at, rows)
+    total, size, error = np.zeros((3, at.n_sums, len(rows)))
     for turn in range(HALVINGS):
-        middle = 0.5 * (start + end)
-        first = panel_sums(at, rows[owner], start, middle)
-        second = panel_sums(at, rows[owner], middle, end)
-        both = first + second
-        gap = np.abs(first + second - whole)
+        left, right = halved(at, rows, panels)
+        both = left.integrals + right.integrals
+        gap = np.abs(both - panels.integrals)
         scale = size.copy()
-        # the following lines raise it to the size of what it is added to
-        add_panels(scale, owner, np.abs(both))
-        scale[SLOPE] = np.maximum(scale[SLOPE], slope * scale[MASS])
-        scale[CURVATURE] = np.maximum(scale[CURVATURE], floor * scale[MASS] / var)
-        scale[SLOPE2] = np.maximum(scale[SLOPE2], scale[CURVATURE])
-        scale[PLAIN] = np.maximum(scale[PLAIN], floor)
+        add_panels(scale, panels.owner, np.abs(both))
+        raise_to_companions(scale, at, rows, accuracy.floor)
         # more at each turn, because of rounding
-        allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, owner] + TINY
-        open_ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
-        for to, value in ((total, both), (size, np.abs(both)), (error, gap)):
-            add_panels(to, owner[~open_], value[:, ~open_])
-        if not np.any(open_):
+        allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, panels.owner] + TINY
+        differ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
+        for to, values in ((total, both), (size, np.abs(both)), (error, gap)):
+            add_panels(to, panels.owner[~differ], values[:, ~differ])
+        if not np.any(differ):
             break
-        owner = np.tile(owner[open_], 2)
-        start = np.r_[start[open_], middle[open_]]
-        end = np.r_[middle[open_], end[open_]]
-        whole = np.hstack([first[:, open_], second[:, open_]])
+        pairs = zip(left, right, strict=True)
+        panels = Panels(*(np.hstack([a[..., differ], b[..., differ]]) for a, b in pairs))
     return total, np.max(error / (scale + TINY), axis=0)
-
-# %% ../nbs/07_quadrature.ipynb #a189548a
-LOST = 0.01  # with a larger relative error the sums are not used
-
-
-def by_laplace(at: TiltedDensities, rows: np.ndarray) -> tuple[Any, ...]:
-    """z, d1 and d2, each (n,), and the tilted means (E, n) of the further functions, for the data
-    points `rows`, by Laplace's method. Equation 7.11 of the site.
-    """
-    _, slope, curvature, *more = (
-        value[:, 0] for value in at.log_density(rows, at.mode[rows][:, None])
-    )
-    power = at.power[rows]
-    var = at.var[rows]
-    bend = np.minimum(curvature, 0.0)
-    shrunk = power * var * bend
-    ell = (at.top + 0.5 * (at.mode - at.mean) ** 2 / at.var)[rows]
-    log_z = np.where(power == 0.0, ell, at.top[rows] / np.where(power == 0.0, 1.0, power))
-    log_z = log_z + 0.5 * var * bend * log1p_ratio(-shrunk)
-    return log_z, slope, bend / (1.0 - shrunk), np.reshape(more, (-1, len(rows)))
 
 # %% ../nbs/07_quadrature.ipynb #6a0c1d62
 class Tilted(NamedTuple):
@@ -484,44 +600,80 @@ class Tilted(NamedTuple):
     error: np.ndarray  # estimated relative error, the largest of the three; 0 for closed forms
     averages: np.ndarray  # (E, N): tilted means of E further functions
 
+    @classmethod
+    def empty(cls, size: int, n_averages: int) -> "Tilted":
+        """Results of `size` densities with one latent function, to be filled."""
+        return cls(*np.empty((4, size)), np.empty((n_averages, size)))
+
+    @classmethod
+    def closed(
+        cls, log_z: np.ndarray, d1: np.ndarray, d2: np.ndarray, *averages: np.ndarray
+    ) -> "Tilted":
+        """Results from formulas, whose errors are 0."""
+        averages = np.reshape(averages, (len(averages), *log_z.shape))
+        return cls(log_z, d1, d2, error=np.zeros(log_z.shape), averages=averages)
+
+    def assign(self, rows: np.ndarray, part: "Tilted") -> None:
+        """Overwrite the results of the densities `rows` by those of `part`."""
+        for values, of_part in zip(self, part, strict=True):
+            values[..., rows] = of_part
+
+# %% ../nbs/07_quadrature.ipynb #a189548a
+LOST = 0.01  # with a larger relative error the sums are not used
+
+
+def by_laplace(at: LocatedDensities, rows: np.ndarray) -> Tilted:
+    """The results for the data points `rows` (n,) by Laplace's method, with 1 as their error.
+    Equation 7.11 of the site.
+    """
+    _, slope, curvature, *more = (
+        value[:, 0] for value in at.log_density(rows, at.mode[rows][:, None])
+    )
+    power = at.power[rows]
+    var = at.var[rows]
+    concave = np.minimum(curvature, 0.0)
+    shrunk = power * var * concave
+    ell = (at.top + 0.5 * (at.mode - at.mean) ** 2 / at.var)[rows]
+    log_z = np.where(power == 0.0, ell, at.top[rows] / np.where(power == 0.0, 1.0, power))
+    return Tilted(
+        log_z=log_z + 0.5 * var * concave * log1p_ratio(-shrunk),
+        d1=slope,
+        d2=concave / (1.0 - shrunk),
+        error=np.ones(len(rows)),
+        averages=np.reshape(more, (-1, len(rows))),
+    )
+
 # %% ../nbs/07_quadrature.ipynb #57548257
 def tilted_moments(
-    log_density: Callable[..., Any],
+    log_density: LogDensity,
     cavity_mean: np.ndarray,
     cavity_var: np.ndarray,
     power: float | np.ndarray,
-    width: float = 1.0,
-    bend: float | np.ndarray = np.nan,
-    log_concave: bool = True,
+    shape: DensityShape = ANY_SHAPE,
     accuracy: Accuracy = STRICT,
-    peak: np.ndarray | None = None,
 ) -> Tilted:
     """z, d1 and d2 of N tilted densities by quadrature, with an estimate of the error.
 
-    log_density(rows (n,), f (n, K)) → ℓ, ℓ′, ℓ″ and further functions, each (n, K) and finite;
-    cavity of fₙ and power (N,). ℓ bends over a length `width`, at `bend` (N,) if the mode may be
-    far from there, otherwise NaN. If ℓ″ ≤ 0 everywhere (`log_concave`), a search finds the range of
-    the nodes. `peak` (N,) is the maximum of ℓ, or a value beyond it as seen from the cavity mean,
-    for likelihoods that can give two modes far apart. Cost: about 70 evaluations of `log_density`
-    for a data point of the notebook's examples, some hundreds for the few that need panels. Bui,
-    Yan and Turner (2017), the projection of section 3.4, over α.
+    The functions of `log_density` are finite; the cavity of fₙ and the power are (N,). Cost: about
+    70 evaluations of `log_density` for a data point of the notebook's examples, some hundreds for
+    the few that need panels. Bui, Yan and Turner (2017), the projection of section 3.4, over α.
     """
     power = np.broadcast_to(np.asarray(power, dtype=float), cavity_mean.shape)
+    densities = TiltedDensities(log_density, cavity_mean, cavity_var, power)
     with np.errstate(all="ignore"):  # overflow and underflow occur only far from the mass
-        n_more = len(log_density(np.arange(0), np.zeros((0, 1)))) - 3
-        at = locate(log_density, cavity_mean, cavity_var, power, 3.0 * width, bend, peak)
-        sums, error = fixed_quadrature(at, log_concave, n_more, accuracy)
+        at = locate(densities, shape)
+        sums, error = fixed_quadrature(at, accuracy)
         hard = np.flatnonzero(~(error < accuracy.relative))
         if len(hard):
             sums[:, hard], error[hard] = adaptive_quadrature(at, hard, accuracy)
-        result = Tilted(*moments(at, np.arange(len(error)), sums)[:3], error, sums[7:] / sums[MASS])
-        lost = np.flatnonzero(~(sum(map(np.abs, result[:3])) < np.inf) | ~(error < LOST))
-        if len(lost):
-            approximation = by_laplace(at, lost)
-            for to, value in zip((*result[:3], result.averages), approximation, strict=True):
-                to[..., lost] = value
-            error[lost] = 1.0
-        return result
+        values = moments(at, np.arange(len(error)), sums)
+        averages = sums[7:] / sums[MASS]
+        result = Tilted(*values[:3], error=error, averages=averages)
+        lost = ~(sum(map(np.abs, values[:3])) < np.inf) | ~(error < LOST)
+        if np.any(lost):
+            rows = np.flatnonzero(lost)
+            result.assign(rows, by_laplace(at, rows))
+    return result
 
 # %% ../nbs/07_quadrature.ipynb #d06913d1
 # of a tile: its side, and the number of nodes along it
@@ -532,18 +684,31 @@ ROOTS = np.cos(np.pi * (np.arange(ORDER) + 0.5) / ORDER)
 TESTS = np.cos(np.pi * np.array([1, 4, 8, 11]) / ORDER)
 
 
+class SmoothFunctions(Protocol):
+    """C functions of two coordinates that are interpolated. Equal objects are the same functions,
+    so that tiles are computed once.
+    """
+
+    @property
+    def n_values(self) -> int:
+        """The number of functions, C."""
+
+    def __call__(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values and the units in which to measure them, both (C, P), at coordinates (P,)."""
+
+    def __hash__(self) -> int:
+        """The key under which tiles are kept."""
+
+
 @lru_cache(maxsize=4096)
-def tile(
-    function: Callable[..., Any], about: tuple[Any, ...], floor: float, i: int, j: int
-) -> tuple[np.ndarray, float]:
+def tile(function: SmoothFunctions, floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
     """The coefficients (C, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and
-    their largest error, relative to the value or to `floor`. function(*about, β₁, β₂) returns
-    values and units in which to measure them, both (C, P).
+    their largest error, relative to the value or to `floor`.
     """
     roots = np.meshgrid(ROOTS, ROOTS, indexing="ij")
     tests = np.meshgrid(TESTS, TESTS, indexing="ij")
     places = np.hstack([np.reshape(roots, (2, -1)), np.reshape(tests, (2, -1))])
-    values, units = function(*about, *(0.5 * SIDE * (places + 1.0) + SIDE * np.array([[i], [j]])))
+    values, units = function(*(0.5 * SIDE * (places + 1.0) + SIDE * np.array([[i], [j]])))
     at_roots, at_tests = np.split(values, [ORDER**2], axis=1)
     solve = np.linalg.inv(np.vander(ROOTS, increasing=True))
     coefficients = solve @ at_roots.reshape(-1, ORDER, ORDER).swapaxes(1, 2) @ solve.T
@@ -555,47 +720,61 @@ def tile(
 
 # %% ../nbs/07_quadrature.ipynb #5d1f0a32
 def interpolated(
-    function: Callable[..., Any],
-    about: tuple[Any, ...],
-    places: np.ndarray,
-    n_values: int,
-    accuracy: Accuracy,
-    least: int = 1,
+    function: SmoothFunctions, places: np.ndarray, accuracy: Accuracy, least: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """C functions of `tile` at places (2, N), and errors (N,), infinite where a tile is
-    inaccurate or has fewer than `least`.
+    """C functions (C, N) at places (2, N), and errors (N,), infinite where a tile is inaccurate or
+    has fewer than `least`.
     """
     corner = np.floor(places / SIDE)
-    found = np.zeros((n_values, places.shape[1]))
+    values = np.zeros((function.n_values, places.shape[1]))
     error = np.full(places.shape[1], np.inf)
     tiles, member, count = np.unique(
         corner[0] + 1j * corner[1], return_inverse=True, return_counts=True
     )
     for number in np.flatnonzero(count >= least):
-        coefficients, worst = tile(
-            function, about, accuracy.floor, int(tiles[number].real), int(tiles[number].imag)
-        )
+        i = int(tiles[number].real)
+        j = int(tiles[number].imag)
+        coefficients, worst = tile(function, accuracy.floor, i, j)
         if worst <= accuracy.relative:
             rows = np.flatnonzero(member == number)
             first, second = 2.0 * (places / SIDE - corner)[:, rows] - 1.0
             along = coefficients @ np.vander(first, ORDER, increasing=True).T
-            found[:, rows] = np.einsum(
-                "ckn,nk->cn", along, np.vander(second, ORDER, increasing=True)
-            )
+            across = np.vander(second, ORDER, increasing=True)
+            values[:, rows] = np.einsum("ckn,nk->cn", along, across)
             error[rows] = worst
-    return found, error
+    return values, error
 
 # %% ../nbs/07_quadrature.ipynb #17848ddc
-def moments_at(
-    likelihood: Any, power: float, first: np.ndarray, second: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """z, d1 √(γ² + s) and d2 (γ² + s) for the target 1 at places (P,), Equation 7.12 of the
-    site, and the units of `Accuracy`, both (3, P).
+class HasQuadrature(Protocol):
+    """A likelihood, as far as its moments on tiles need it."""
+
+    @property
+    def width(self) -> float:
+        """γ, the length of f within which ℓ bends."""
+
+    def quadrature(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    ) -> Tilted:
+        """The results for targets y (N,)."""
+
+
+@dataclass(frozen=True)
+class MomentsByCavity:
+    """z, d1 √(γ² + s) and d2 (γ² + s) for the target 1 as functions of the coordinates of a cavity,
+    Equation 7.12 of the site.
     """
-    total = likelihood.width**2 * np.exp(second)
-    var = total - likelihood.width**2
-    root = np.sqrt(total)
-    found = likelihood.quadrature(np.ones(len(var)), root * first, var, np.full(len(var), power))
-    return np.stack([found.log_z, found.d1 * root, found.d2 * total]), np.power(
-        var / total, [[0.0], [0.5], [1.0]]
-    )
+
+    n_values: ClassVar[int] = 3
+    likelihood: HasQuadrature
+    power: float
+
+    def __call__(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The values, and the units of `Accuracy`, both (3, P)."""
+        width2 = self.likelihood.width**2
+        total = width2 * np.exp(second)
+        var = total - width2
+        root = np.sqrt(total)
+        power = np.full(len(var), self.power)
+        tilted = self.likelihood.quadrature(np.ones(len(var)), root * first, var, power)
+        values = np.stack([tilted.log_z, tilted.d1 * root, tilted.d2 * total])
+        return values, np.power(var / total, [[0.0], [0.5], [1.0]])

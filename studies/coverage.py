@@ -64,7 +64,7 @@ def pit_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     if isinstance(model, SparsePEPRegressor):
         return ndtr((y - mean) / np.sqrt(var + likelihood.noise_variance))
     upper = likelihood.average_cdf(y, mean, var)
-    if not likelihood.whole:
+    if not likelihood.is_discrete:
         return upper
     below = np.where(y > 0.0, likelihood.average_cdf(np.maximum(y - 1.0, 0.0), mean, var), 0.0)
     return below + np.random.default_rng(0).uniform(size=len(y)) * (upper - below)

@@ -10,7 +10,13 @@ from reference.compare import error
 from sparse_pep import quadrature
 from sparse_pep.likelihoods import Logit, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
 from sparse_pep.numerics.linalg import expm1_ratio
-from sparse_pep.quadrature import Accuracy, adaptive_quadrature, find_modes, tilted_moments
+from sparse_pep.quadrature import (
+    Accuracy,
+    TiltedDensities,
+    adaptive_quadrature,
+    find_modes,
+    tilted_moments,
+)
 
 CASES = {
     "probit": (Probit(), 1.0),
@@ -106,11 +112,11 @@ def test_modes_are_stationary(likelihood, y):
         [-1e6, -30.0, -8.0, 0.0, 3.0, 30.0, 1e3], 10.0 ** np.arange(-6, 9, 2), [1e-6, 0.1, 1.0]
     )
     mean, var, power = (axis.ravel() for axis in grid)
-    log_density = density(likelihood, np.full(len(mean), y))
+    densities = TiltedDensities(density(likelihood, np.full(len(mean), y)), mean, var, power)
     with np.errstate(all="ignore"):
-        mode = find_modes(log_density, mean, var, power)
-        _, slope, bend = (value[:, 0] for value in log_density(np.arange(len(mean)), mode[:, None]))
-        width = 1.0 / np.sqrt(1.0 / var + power * np.maximum(-bend, 0.0))
+        mode = find_modes(densities)
+        _, slope, curvature = densities.derivatives(np.arange(len(mean)), mode)
+        width = 1.0 / np.sqrt(1.0 / var + power * np.maximum(-curvature, 0.0))
         offset = np.abs(power * slope - (mode - mean) / var) * width
     rounding = 1e-15 * np.abs(mode) / width + 1e-15 * np.abs(mean - mode) / var * width
     assert np.all(offset < 0.11 + 10 * rounding)

@@ -7,15 +7,21 @@ __all__ = ['Probit', 'Logit', 'NoisyProbit']
 
 # %% ../../nbs/08c_binary.ipynb #0d74111e
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, expit, logit, ndtr
 
-from .base import Likelihood
+from .base import Likelihood, MeanAndVariance
 from ..numerics.validation import is_number, short_repr
-from ..quadrature import STRICT, Accuracy, Tilted, interpolated, moments_at
+from sparse_pep.quadrature import (
+    STRICT,
+    Accuracy,
+    Derivatives,
+    MomentsByCavity,
+    Tilted,
+    interpolated,
+)
 
 # %% ../../nbs/08c_binary.ipynb #9b8113c6
 FAR_LEFT = -100.0  # for smaller x, H + x comes from the series
@@ -41,24 +47,22 @@ class Binary(Likelihood):
             return super().quadrature(y, mean, var, power, accuracy)
         total = self.width**2 + var
         places = np.stack([y * mean / np.sqrt(total), np.log(total / self.width**2)])
-        (log_z, d1, d2), error = interpolated(
-            moments_at, (self, float(power[0])), places, 3, accuracy
+        function = MomentsByCavity(self, float(power[0]))
+        (log_z, d1, d2), error = interpolated(function, places, accuracy)
+        result = Tilted(
+            log_z=log_z,
+            d1=y * d1 / np.sqrt(total),
+            d2=np.minimum(d2, 0.0) / total,
+            error=error,
+            averages=np.zeros((0, len(y))),
         )
-        found = Tilted(
-            log_z,
-            y * d1 / np.sqrt(total),
-            np.minimum(d2, 0.0) / total,
-            error,
-            np.zeros((0, len(y))),
-        )
-        hard = ~(found.error <= accuracy.relative)
+        hard = ~(error <= accuracy.relative)
         if hard.any():
-            own = super().quadrature(y[hard], mean[hard], var[hard], power[hard], accuracy)
-            for to, value in zip(found[:4], own[:4], strict=True):
-                to[hard] = value
-        return found
+            nodes = super().quadrature(y[hard], mean[hard], var[hard], power[hard], accuracy)
+            result.assign(hard, nodes)
+        return result
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> float:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> float:
         return 0.0
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
@@ -68,10 +72,11 @@ class Binary(Likelihood):
         """Probabilities (S, 2) of −1 and +1 for f ~ N(mean, var), accurate also if they are
         tiny.
         """
-        labels = (np.full(mean.shape, label) for label in (-1.0, 1.0))
-        return np.exp(np.stack([self.predict_log_density(y, mean, var) for y in labels], axis=1))
+        minus = np.full(mean.shape, -1.0)
+        log_proba = [self.predict_log_density(y, mean, var) for y in (minus, -minus)]
+        return np.exp(np.stack(log_proba, axis=1))
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         minus, plus = self.predict_proba(mean, var).T
         return plus - minus, 4.0 * minus * plus
 
@@ -87,10 +92,10 @@ class Binary(Likelihood):
 class Probit(Binary):
     """p(y|f) = Φ(yf), with Equation 8c.1 of the site at power 1."""
 
-    closed_powers = (1.0, 1.0)
+    closed_powers = 1.0, 1.0
     tabulated = True
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         x = y * f
         r = erfcx(np.abs(x) * np.sqrt(0.5))
         gauss = np.exp(-0.5 * x**2)
@@ -112,9 +117,7 @@ class Probit(Binary):
     ) -> Tilted:
         scale = np.sqrt(1.0 + var)
         log_z, slope, curvature = self.log_density(y, mean / scale)
-        return Tilted(
-            log_z, slope / scale, curvature / scale**2, np.zeros(y.shape), np.zeros((0, *y.shape))
-        )
+        return Tilted.closed(log_z, slope / scale, curvature / scale**2)
 
 # %% ../../nbs/08c_binary.ipynb #b34f1c05
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Logit(Binary):
 
     tabulated = True
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         x = y * f
         e = np.exp(-np.abs(x))
         larger = 1.0 / (1.0 + e)
@@ -144,7 +147,7 @@ class NoisyProbit(Binary):
         if not is_number(self.flip) or not 0.0 < self.flip < 0.5:
             raise ValueError(f"`flip` must lie between 0 and 0.5; got {short_repr(self.flip)}.")
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         x = y * f
         kept = 1.0 - 2.0 * self.flip
         # wrong is 1 − p
@@ -154,7 +157,7 @@ class NoisyProbit(Binary):
         slope = kept * np.exp(-0.5 * x**2) / (np.sqrt(2 * np.pi) * p)
         return ell, y * slope, -slope * (slope + x)
 
-    def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         cdf = ndtr(y * f)
         p = self.flip + (1.0 - 2.0 * self.flip) * cdf
         return [(1.0 - 2.0 * cdf) / p * self.flip * (1.0 - 2.0 * self.flip)]

@@ -7,7 +7,7 @@ __all__ = ['Ordinal', 'Beta']
 
 # %% ../../nbs/08g_bounded.ipynb #dec7f1fe
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,19 +23,29 @@ from scipy.special import (
     polygamma,
 )
 
-from .base import Likelihood, whole_numbers
-from .counts import Binomial
+from .base import Likelihood, MeanAndVariance, mean_square, whole_numbers
+from .counts import logistic_moments
 from ..numerics.validation import as_floats
-from ..quadrature import Tilted
+from ..quadrature import Derivatives, Tilted
 
 # %% ../../nbs/08g_bounded.ipynb #32d93ba3
 BEYOND = 1e100  # the ends of the first and the last class
 
 
-def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) -> tuple[Any, ...]:
-    """ℓ = log p for p = Φ(high − f) − Φ(low − f) at f = 0, Equation 8g.1 of the site, ℓ′, ℓ″
-    (Equation 8g.2 of the site), and the derivatives of ℓ in `low` and `high`, each of the shape of
-    `low`. `width` is high − low, without rounding.
+class IntervalTerms(NamedTuple):
+    """ℓ = log p for the probability p of an interval, and its derivatives."""
+
+    ell: np.ndarray
+    slope: np.ndarray  # ℓ′ in f
+    curvature: np.ndarray  # ℓ″ in f
+    at_low: np.ndarray  # ∂ℓ/∂low
+    at_high: np.ndarray  # ∂ℓ/∂high
+
+
+def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) -> IntervalTerms:
+    """ℓ = log p for p = Φ(high − f) − Φ(low − f) at f = 0, Equation 8g.1 of the site, with its
+    derivatives (Equation 8g.2 of the site), each of the shape of `low`. `width` is high − low,
+    without rounding.
     """
     mirror = low + high > 0.0
     x0 = np.where(mirror, -high, low)
@@ -53,10 +63,13 @@ def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) ->
     at_right = np.where(left, 1.0, factor) / (np.sqrt(2.0 * np.pi) * p)
     at_left = at_right * ratio
     slope = at_right * np.expm1(epsilon)
-    curvature = slope * (x1 - slope) - width * at_left
-    at_low = np.where(mirror, at_right, at_left)
-    at_high = np.where(mirror, at_left, at_right)
-    return ell, np.where(mirror, -slope, slope), curvature, -at_low, at_high
+    return IntervalTerms(
+        ell=ell,
+        slope=np.where(mirror, -slope, slope),
+        curvature=slope * (x1 - slope) - width * at_left,
+        at_low=-np.where(mirror, at_right, at_left),
+        at_high=np.where(mirror, at_left, at_right),
+    )
 
 # %% ../../nbs/08g_bounded.ipynb #5f635cf4
 @dataclass(frozen=True)
@@ -90,11 +103,10 @@ class CutPoints(Likelihood):
         return cls(np.sqrt(2.0) * ndtri(below[:-1] / below[-1]))
 
     def parameters(self) -> dict[str, np.ndarray]:
-        named = {
-            f"log_cut_distance_{k}": step
-            for k, step in enumerate(np.log(np.diff(self.cut_points)), 2)
-        }
-        return {"first_cut_point": np.asarray(self.cut_points[0])} | named
+        values = {"first_cut_point": np.asarray(self.cut_points[0])}
+        for k, step in enumerate(np.log(np.diff(self.cut_points)), start=2):
+            values[f"log_cut_distance_{k}"] = step
+        return values
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "CutPoints":
         first, *steps = (parameters[name] for name in self.parameters())
@@ -108,19 +120,13 @@ class CutPoints(Likelihood):
             "`Ordinal.from_targets`),",
         )
 
-    def through_ends(
-        self, y: np.ndarray, slope: np.ndarray, at_low: np.ndarray, at_high: np.ndarray
-    ) -> list[Any]:
-        """∂ℓ/∂θ for each of `parameters()`, from ℓ′ and the derivatives with respect to the
-        ends.
-        """
-        ends = (
-            (y + 1 >= i) * at_high + (y >= i) * at_low for i in range(2, len(self.cut_points) + 1)
-        )
-        return [
-            -slope,
-            *(distance * end for distance, end in zip(np.diff(self.cut_points), ends, strict=True)),
-        ]
+    def through_ends(self, y: np.ndarray, terms: IntervalTerms) -> list[np.ndarray]:
+        """∂ℓ/∂θ for each of `parameters()`, from the derivatives in f and in the ends."""
+        gradients = [-terms.slope]
+        for i, distance in enumerate(np.diff(self.cut_points), start=2):
+            end = (y + 1 >= i) * terms.at_high + (y >= i) * terms.at_low
+            gradients.append(distance * end)
+        return gradients
 
 # %% ../../nbs/08g_bounded.ipynb #2d2d0fe0
 @dataclass(frozen=True)
@@ -129,53 +135,51 @@ class Ordinal(CutPoints):
     below f + standard Gaussian noise.
     """
 
-    closed_powers = (1.0, 1.0)
+    closed_powers = 1.0, 1.0
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         # the middle of the ends that are finite
         points = np.array(self.cut_points)
         k = y.astype(int)
         return 0.5 * (points[np.maximum(k - 1, 0)] + points[np.minimum(k, len(points) - 1)])
 
-    def parts(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> tuple[Any, ...]:
-        """ℓ, ℓ′ and ℓ″ in f, and the derivatives of ℓ by the lower and the upper end, for noise
-        with standard deviation `std`.
-        """
+    def interval(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> IntervalTerms:
+        """ℓ and its derivatives for noise with standard deviation `std`."""
         ends = np.array([-BEYOND, *self.cut_points, BEYOND])
         k = y.astype(int)
         low = ends[k]
         high = ends[k + 1]
-        ell, slope, curvature, *at_ends = log_normal_interval(
-            (low - f) / std, (high - f) / std, (high - low) / std
+        terms = log_normal_interval((low - f) / std, (high - f) / std, (high - low) / std)
+        return IntervalTerms(
+            ell=terms.ell,
+            slope=terms.slope / std,
+            curvature=terms.curvature / std**2,
+            at_low=terms.at_low / std,
+            at_high=terms.at_high / std,
         )
-        return ell, slope / std, curvature / std**2, *(end / std for end in at_ends)
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        return self.parts(y, f, 1.0)[:3]
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+        return self.interval(y, f, 1.0)[:3]
 
-    def terms(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
-        ell, slope, curvature, *at_ends = self.parts(y, f, 1.0)
-        return ell, slope, curvature, *self.through_ends(y, slope, *at_ends)
+    def terms(self, y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, ...]:
+        terms = self.interval(y, f, 1.0)
+        return *terms[:3], *self.through_ends(y, terms)
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
     ) -> Tilted:
-        log_z, d1, d2, *at_ends = self.parts(y, mean, np.sqrt(1.0 + var))
-        return Tilted(
-            log_z, d1, d2, np.zeros(y.shape), np.stack(self.through_ends(y, d1, *at_ends))
-        )
+        terms = self.interval(y, mean, np.sqrt(1.0 + var))
+        return Tilted.closed(*terms[:3], *self.through_ends(y, terms))
 
     def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are
         tiny.
         """
-        return np.exp(
-            self.parts(
-                np.arange(len(self.cut_points) + 1.0), mean[:, None], np.sqrt(1.0 + var)[:, None]
-            )[0]
-        )
+        classes = np.arange(len(self.cut_points) + 1.0)
+        std = np.sqrt(1.0 + var)[:, None]
+        return np.exp(self.interval(classes, mean[:, None], std).ell)
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         proba = self.predict_proba(mean, var)
         classes = np.arange(len(self.cut_points) + 1)
         first = proba @ classes
@@ -203,49 +207,54 @@ class Beta(Likelihood):
     def width(self) -> float:
         return float(1.0 / np.sqrt(1.0 + 0.25 * self.concentration))
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return logit(np.clip(y, 1e-3, 1.0 - 1e-3))
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Mean square of log y/(1 − y), the variance that a function of mean 0 needs to reach
         the data.
         """
-        return float(np.average(logit(y) ** 2, weights=weight)) or 1.0
+        return mean_square(logit(y), weight)
 
     def exponents(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """a and b, each of the shape of f."""
         return self.concentration * expit(f), self.concentration * expit(-f)
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def positive_exponents(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """a and b, kept from underflowing to 0."""
+        a, b = self.exponents(f)
+        return np.maximum(a, 1e-300), np.maximum(b, 1e-300)
+
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         k = self.concentration
-        (a, b) = self.exponents(f)
+        a, b = self.exponents(f)
         poles = 2.0 * np.log(k) + log_expit(f) + log_expit(-f)  # log a + log b
         ell = gammaln(k) - gammaln(1.0 + a) - gammaln(1.0 + b) + poles
         ell = ell + (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
         t = logit(y) - digamma(1.0 + a) + digamma(1.0 + b)
         rate = a * b / k
         tilt = (b - a) / k  # 1 − 2χ
-        bend = polygamma(1, 1.0 + a) + polygamma(1, 1.0 + b)
-        return ell, rate * t + tilt, rate * tilt * t - rate**2 * bend - 2.0 * rate / k
+        spread = polygamma(1, 1.0 + a) + polygamma(1, 1.0 + b)
+        return ell, rate * t + tilt, rate * tilt * t - rate**2 * spread - 2.0 * rate / k
 
-    def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         k = self.concentration
-        (a, b) = self.exponents(f)
+        a, b = self.exponents(f)
         through_a = a * (np.log(y) - digamma(1.0 + a))
         through_b = b * (np.log1p(-y) - digamma(1.0 + b))
         return [1.0 + k * digamma(1.0 + k) + through_a + through_b]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        first, second = Binomial.moments(mean, var)
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+        first, second = logistic_moments(mean, var)
         spread = np.maximum(second - first**2, 0.0)
         return first, (first - second) / (1.0 + self.concentration) + spread
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
-        return betainc(*(np.maximum(exponent, 1e-300) for exponent in self.exponents(f)), y)
+        a, b = self.positive_exponents(f)
+        return betainc(a, b, y)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One random fraction for each entry of f, of the shape of f, kept from rounding to 0 or
         1.
         """
-        a, b = (np.maximum(exponent, 1e-300) for exponent in self.exponents(f))
-        return np.clip(rng.beta(a, b), 1e-300, 1.0 - 1e-16)
+        return np.clip(rng.beta(*self.positive_exponents(f)), 1e-300, 1.0 - 1e-16)

@@ -7,15 +7,14 @@ __all__ = ['Poisson', 'NegativeBinomial', 'Binomial']
 
 # %% ../../nbs/08d_counts.ipynb #f516f4bd
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import betainc, digamma, expit, gammaincc, gammaln
 
-from .base import Likelihood, whole_numbers
+from .base import Likelihood, MeanAndVariance, mean_square, whole_numbers
 from .quantiles import gaussian_average
 from ..numerics.validation import is_number, short_repr
-from ..quadrature import Tilted
+from ..quadrature import Derivatives, Tilted
 
 # %% ../../nbs/08d_counts.ipynb #8c80e7a4
 LARGEST_LOG_RATE = 300.0  # larger log rates are cut off here; the square is still a double
@@ -34,8 +33,8 @@ def mean_rates(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarra
 class Counts(Likelihood):
     """Base class of likelihoods for counts y = 0, 1, 2, … with mean exp(f)."""
 
-    whole = True
-    support = (-1.0, np.inf)
+    is_discrete = True
+    support = -1.0, np.inf
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         return whole_numbers(y, np.inf), "counts (0, 1, 2, ...)"
@@ -44,7 +43,7 @@ class Counts(Likelihood):
         """Mean square of log(y + ½), the variance that a function of mean 0 needs to reach the
         data.
         """
-        return float(np.average(np.log(y + 0.5) ** 2, weights=weight))
+        return mean_square(np.log(y + 0.5), weight)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return rng.poisson(np.minimum(rate_of(f), 1e18)).astype(float)
@@ -55,12 +54,12 @@ class Poisson(Counts):
     """Counts with mean and variance exp(f)."""
 
     width = 0.6
-    closed_powers = (0.0, 0.0)
+    closed_powers = 0.0, 0.0
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return np.log(20.0 / power)  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         rate = rate_of(f)
         return y * f - rate - gammaln(y + 1.0), y - rate, -rate
 
@@ -69,16 +68,16 @@ class Poisson(Counts):
     ) -> Tilted:
         _, slope, curvature = self.log_density(y, mean + 0.5 * var)
         log_z = y * mean + curvature - gammaln(y + 1.0)
-        return Tilted(log_z, slope, curvature, np.zeros(y.shape), np.zeros((0, *y.shape)))
+        return Tilted.closed(log_z, slope, curvature)
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         rate, square = mean_rates(mean, var)
         return rate, rate - square * np.expm1(-var)
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return gammaincc(y + 1.0, rate_of(f))
 
-    def detail(self, y: np.ndarray) -> np.ndarray:
+    def transition_width(self, y: np.ndarray) -> np.ndarray:
         return 1.0 / np.sqrt(2.8 + y)
 
 # %% ../../nbs/08d_counts.ipynb #02a19175
@@ -91,36 +90,43 @@ class NegativeBinomial(Counts):
     trained = positive = ("dispersion",)
     dispersion: float = 1.0
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> float:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> float:
         return float(np.log(self.dispersion))
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         r = self.dispersion
-        t = f - np.log(self.dispersion)
+        t = f - np.log(r)
         constant = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
         soft = np.logaddexp(0.0, t)
         share = expit(t)
         ell = y * np.minimum(t, 0.0) - r * soft - y * np.log1p(np.exp(-np.abs(t))) + constant
         return ell, y - (y + r) * share, -(y + r) * share * expit(-t)
 
-    def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         r = self.dispersion
-        t = f - np.log(self.dispersion)
+        t = f - np.log(r)
         return [r * (digamma(y + r) - digamma(r) - np.logaddexp(0.0, t)) - y + (y + r) * expit(t)]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         rate, square = mean_rates(mean, var)
         return rate, rate + square / self.dispersion - square * np.expm1(-var)
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return betainc(self.dispersion, y + 1.0, expit(np.log(self.dispersion) - f))
 
-    def detail(self, y: np.ndarray) -> np.ndarray:
+    def transition_width(self, y: np.ndarray) -> np.ndarray:
         return np.sqrt(1.0 / (2.8 + y) + 0.5 / (1.0 + self.dispersion))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         share = rng.gamma(self.dispersion, 1.0 / self.dispersion, np.shape(f))
         return super().sample(f + np.log(np.maximum(share, np.finfo(float).tiny)), rng)
+
+# %% ../../nbs/08d_counts.ipynb #05f48da1
+def logistic_moments(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """E[χ] and E[χ²], each (S,), for χ = 1/(1 + exp(−f)) and f ~ N(mean, var)."""
+    first = gaussian_average(lambda _, f: expit(f), mean, var, 1.0)
+    second = gaussian_average(lambda _, f: expit(f) ** 2, mean, var, 1.0)
+    return first, second
 
 # %% ../../nbs/08d_counts.ipynb #648fddd0
 @dataclass(frozen=True)
@@ -130,7 +136,7 @@ class Binomial(Likelihood):
     """
 
     trials: int = 1
-    whole = True
+    is_discrete = True
 
     @property
     def support(self) -> tuple[float, float]:
@@ -146,10 +152,10 @@ class Binomial(Likelihood):
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         return whole_numbers(y, self.trials), f"whole numbers from 0 to {self.trials} (`trials`)"
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> float:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> float:
         return 0.0
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         n = self.trials
         e = np.exp(-np.abs(f))
         ways = gammaln(n + 1.0) - gammaln(y + 1.0) - gammaln(n - y + 1.0)
@@ -157,22 +163,15 @@ class Binomial(Likelihood):
         slope = y * expit(-f) - (n - y) * expit(f)
         return ways - fails * f - n * np.log1p(e), slope, -n * e / (1.0 + e) ** 2
 
-    @staticmethod
-    def moments(mean: np.ndarray, var: np.ndarray) -> list[np.ndarray]:
-        """E[χ] and E[χ²], each (S,), for f ~ N(mean, var)."""
-        first = gaussian_average(lambda _, f: expit(f), mean, var, 1.0)
-        second = gaussian_average(lambda _, f: expit(f) ** 2, mean, var, 1.0)
-        return [first, second]
-
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         n = self.trials
-        (first, second) = self.moments(mean, var)
+        first, second = logistic_moments(mean, var)
         return n * first, n * (first - second) + n**2 * np.maximum(second - first**2, 0.0)
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return betainc(self.trials - y, y + 1.0, expit(-f))
 
-    def detail(self, y: np.ndarray) -> np.ndarray:
+    def transition_width(self, y: np.ndarray) -> np.ndarray:
         return 1.0 / np.sqrt(1.0 + np.maximum(y * (self.trials - y) / self.trials, 0.0))
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:

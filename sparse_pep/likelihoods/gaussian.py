@@ -7,13 +7,12 @@ __all__ = ['Gaussian']
 
 # %% ../../nbs/08b_gaussian.ipynb #733d43f2
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
-from .base import Likelihood
-from ..quadrature import Tilted
+from .base import Likelihood, MeanAndVariance
+from ..quadrature import Derivatives, Tilted
 from ..sites import gaussian_tilted
 
 # %% ../../nbs/08b_gaussian.ipynb #02ce093b
@@ -24,26 +23,27 @@ class Gaussian(Likelihood):
     trained = positive = ("noise_variance",)
     noise_field = "noise_variance"
     sites_known = real_targets = mean_from_mean = True
-    closed_powers = (0.0, 1.0)
+    closed_powers = 0.0, 1.0
     noise_variance: float = 1.0
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         residual = y - f
         noise = self.noise_variance
         ell = -0.5 * (np.log(2 * np.pi * noise) + residual**2 / noise)
         return ell, residual / noise, np.full_like(ell, -1.0 / noise)
 
-    def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         return [0.5 * ((y - f) ** 2 / self.noise_variance - 1.0)]
 
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
     ) -> Tilted:
         log_z, d1, d2 = gaussian_tilted(y, self.noise_variance, mean, var, power)
-        slope = -0.5 * (1.0 + var * d2 - self.noise_variance * d1**2)  # Equation 8b.1 of the site
-        return Tilted(log_z, d1, d2, np.zeros(y.shape), slope[None])
+        # Equation 8b.1 of the site
+        gradient = -0.5 * (1.0 + var * d2 - self.noise_variance * d1**2)
+        return Tilted.closed(log_z, d1, d2, gradient)
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         return mean, var + self.noise_variance
 
     def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:

@@ -7,34 +7,46 @@ __all__ = ['HeteroscedasticGaussian', 'GroupedGaussian']
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #281e8530
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from .base import Likelihood
+from .base import Likelihood, MeanAndVariance
 from .counts import LARGEST_LOG_RATE
 from .gaussian import Gaussian
 from .quantiles import gaussian_average
 from ..numerics.parameters import numbered, to_vector, with_numbered
 from ..numerics.validation import as_floats, short_repr
-from ..quadrature import STRICT, Accuracy, Tilted, tilted_moments
+from ..quadrature import STRICT, Accuracy, DensityShape, Tilted, tilted_moments
 from ..sites import gaussian_tilted
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #ceda134c
+class IntegratedNoise(NamedTuple):
+    """ẑ for one value of the log noise variance ξ, after the integral over f."""
+
+    log_z: np.ndarray
+    slope: np.ndarray  # in ξ
+    curvature: np.ndarray  # in ξ
+    precision: np.ndarray  # κ⁻¹
+
+
 def integrated_over_f(
     y: np.ndarray, noise: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """ẑ for the noise variance e^ξ and f ~ N(mean, var), Equation 9b.1 of the site, its two
-    derivatives in ξ (Equations 9b.2 and 9b.3 of the site) and κ⁻¹, each of the shape to which the
-    arguments broadcast.
+) -> IntegratedNoise:
+    """ẑ for the noise variance e^ξ and f ~ N(mean, var), Equation 9b.1 of the site, and its two
+    derivatives in ξ (Equations 9b.2 and 9b.3 of the site), each of the shape to which the arguments
+    broadcast.
     """
     log_z, d1, d2 = gaussian_tilted(y, noise, mean, var, power)
     share = noise * d1**2
-    slope = 0.5 * (share - 1.0 - var * d2)
-    bend = 0.5 * (share * (1.0 + 2.0 * noise * d2) - var * noise * d2**2)
-    return log_z, slope, bend, -d2
+    return IntegratedNoise(
+        log_z=log_z,
+        slope=0.5 * (share - 1.0 - var * d2),
+        curvature=0.5 * (share * (1.0 + 2.0 * noise * d2) - var * noise * d2**2),
+        precision=-d2,
+    )
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #c6ba17c8
 @dataclass(frozen=True)
@@ -59,9 +71,8 @@ class HeteroscedasticGaussian(Likelihood):
         deviation of its log to [0.3, 1].
         """
         largest = np.sqrt(self.latent_variance(y, weight))
-        return replace(
-            super().within_range(y, weight), gain=np.clip(self.gain, 0.3 / largest, 1.0 / largest)
-        )
+        gain = np.clip(self.gain, 0.3 / largest, 1.0 / largest)
+        return replace(super().within_range(y, weight), gain=gain)
 
     def noise(self, g: np.ndarray) -> np.ndarray:
         """The noise variance at values of g, of the shape of g, limited to avoid overflow."""
@@ -70,19 +81,14 @@ class HeteroscedasticGaussian(Likelihood):
 
     def at_g(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray
-    ) -> tuple[Any, ...]:
+    ) -> tuple[np.ndarray, ...]:
         """ẑ at g, its two derivatives in g, κ⁻¹ and its square, ∂ẑ/∂ log γ, of the broadcast
         shape.
         """
-        log_z, slope, bend, inverse = integrated_over_f(y, self.noise(g), mean, var, power)
-        return (
-            log_z,
-            self.gain * slope,
-            self.gain**2 * bend,
-            inverse,
-            inverse**2,
-            self.gain * slope * g,
-        )
+        over_f = integrated_over_f(y, self.noise(g), mean, var, power)
+        slope = self.gain * over_f.slope
+        curvature = self.gain**2 * over_f.curvature
+        return over_f.log_z, slope, curvature, over_f.precision, over_f.precision**2, slope * g
 
     def tilted(
         self,
@@ -96,32 +102,50 @@ class HeteroscedasticGaussian(Likelihood):
         independent cavities (2, N) of f, g.
         """
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
-        (m, m_g) = mean
-        (s, s_g) = var
-        gain = self.gain
-        everything = lambda rows, g: self.at_g(
-            *(part[rows][:, None] for part in (y, m, s, power)), g
-        )
-        with np.errstate(divide="ignore"):  # -inf at power 0, where the mode is the centre
-            bend = np.log(power * (s + (y - m) ** 2 / 40.0) / self.base_variance) / gain
-        peak = np.log(((y - m) ** 2 + s) / self.base_variance) / gain
-        found = tilted_moments(everything, m_g, s_g, power, 0.6 / gain, bend, False, accuracy, peak)
-        precision, square, through_gain = found.averages
-        spread = np.maximum(square - precision**2, 0.0)
-        d1 = np.stack([(y - m) * precision, found.d1])
-        d2 = np.stack([power * (y - m) ** 2 * spread - precision, found.d2])
-        return Tilted(found.log_z, d1, d2, found.error, np.stack([found.d1 / gain, through_gain]))
+        m, m_g = mean
+        s, s_g = var
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def at_g(rows: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, ...]:
+            return self.at_g(*(part[rows][:, None] for part in (y, m, s, power)), g)
+
+        over_g = tilted_moments(at_g, m_g, s_g, power, self.shape_in_g(y, m, s, power), accuracy)
+        precision, square, through_gain = over_g.averages
+        spread = np.maximum(square - precision**2, 0.0)
+        return Tilted(
+            log_z=over_g.log_z,
+            d1=np.stack([(y - m) * precision, over_g.d1]),
+            d2=np.stack([power * (y - m) ** 2 * spread - precision, over_g.d2]),
+            error=over_g.error,
+            averages=np.stack([over_g.d1 / self.gain, through_gain]),
+        )
+
+    def shape_in_g(
+        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    ) -> DensityShape:
+        """Where ẑ bends as a function of g, and where it is largest."""
+        square = (y - mean) ** 2
+        with np.errstate(divide="ignore"):  # -inf at power 0, where the mode is the centre
+            bend = np.log(power * (var + square / 40.0) / self.base_variance) / self.gain
+        return DensityShape(
+            width=0.6 / self.gain,
+            log_concave=False,
+            expansion_point=bend,
+            peak=np.log((square + var) / self.base_variance) / self.gain,
+        )
+
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         return mean[0], var[0] + self.noise(mean[1] + 0.5 * self.gain * var[-1])
 
     def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         """P(Y ≤ y) (S,): given g, the target is Gaussian with the variance of f and of the
         noise.
         """
-        given_g = lambda rows, g: ndtr(
-            (y - mean[0])[rows][:, None] / np.sqrt(var[0][rows][:, None] + self.noise(g))
-        )
+        residual = y - mean[0]
+
+        def given_g(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
+            std = np.sqrt(var[0][rows][:, None] + self.noise(g))
+            return ndtr(residual[rows][:, None] / std)
+
         return gaussian_average(given_g, mean[1], var[-1], 0.6 / self.gain)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -185,7 +209,9 @@ class GroupedGaussian(Gaussian):
 
     def part(self, k: int) -> Gaussian:
         noise = self.noise_variance[k]
-        return Gaussian(noise) if noise else GaussianByRow(noise)
+        if noise == 0.0:
+            return GaussianByRow(noise)
+        return Gaussian(noise)
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #a1b0c2d4
 @dataclass(frozen=True, eq=False)
@@ -200,42 +226,32 @@ class SwitchedLikelihood(Likelihood):
     categorical_dims = (-1,)
     groups = known_variance = None
 
-    @property
-    def widest(self) -> float:
-        return min(part.widest for part in self.parts)
-
     def parameters(self) -> dict[str, np.ndarray]:
         """Those of the first likelihood by their names, and those of the others with a number
         before the name.
         """
-        return {
-            name.removeprefix("0."): value
-            for name, value in numbered([part.parameters() for part in self.parts]).items()
-        }
+        values = numbered([part.parameters() for part in self.parts])
+        return {name.removeprefix("0."): value for name, value in values.items()}
 
     def with_parameters(self, parameters: dict[str, ArrayLike]) -> "SwitchedLikelihood":
-        values = {
-            name if name[0].isdigit() else f"0.{name}": value for name, value in parameters.items()
-        }
-        return replace(self, parts=with_numbered(self.parts, values))
+        first = {f"0.{name}": value for name, value in parameters.items()}
+        return replace(self, parts=with_numbered(self.parts, first | parameters))
 
     def part(self, k: int) -> Likelihood:
         return self.parts[k]
 
     def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "SwitchedLikelihood":
-        found = replace(self)
-        object.__setattr__(found, "groups", X[:, -1].astype(int))
-        object.__setattr__(found, "known_variance", np.broadcast_to(known_variance, len(X)))
-        return found
+        likelihood = replace(self)
+        object.__setattr__(likelihood, "groups", X[:, -1].astype(int))
+        object.__setattr__(likelihood, "known_variance", np.broadcast_to(known_variance, len(X)))
+        return likelihood
 
     def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        rows = [np.flatnonzero(self.groups == k) for k in range(len(self.parts))]
-        parts = [
-            part.predict_log_density(y[own], mean[own], var[own])
-            for part, own in zip(self.parts, rows, strict=True)
-            if len(own)
-        ]
-        return np.concatenate(parts)[np.argsort(np.concatenate(rows))]
+        log_density = np.empty(len(y))
+        for k in np.unique(self.groups):
+            rows = self.groups == k
+            log_density[rows] = self.parts[k].predict_log_density(y[rows], mean[rows], var[rows])
+        return log_density
 
     def tilted(
         self,
@@ -246,8 +262,9 @@ class SwitchedLikelihood(Likelihood):
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
         power = np.broadcast_to(power, y.shape)
-        ends = np.cumsum([0] + [len(to_vector(part.parameters())) for part in self.parts])
-        out = Tilted(*np.empty((4, len(y))), np.zeros((ends[-1], len(y))))
+        sizes = [len(to_vector(part.parameters())) for part in self.parts]
+        ends = np.cumsum([0, *sizes])
+        result = Tilted.empty(len(y), 0)._replace(averages=np.zeros((ends[-1], len(y))))
         for k in np.unique(self.groups):
             part = self.parts[k]
             rows = np.flatnonzero(self.groups == k)
@@ -256,10 +273,8 @@ class SwitchedLikelihood(Likelihood):
                 noise = part.noise_variance + self.known_variance[rows]
                 share = part.noise_variance / noise
                 part = GaussianByRow(noise)
-            found = part.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)
-            for to, value in zip(out[:4], found[:4], strict=True):
-                to[rows] = value
-            out.averages[ends[k] : ends[k + 1], rows] = (share * found.averages)[
-                : ends[k + 1] - ends[k]
-            ]
-        return out
+            tilted = part.tilted(y[rows], mean[rows], var[rows], power[rows], accuracy)
+            averages = np.zeros((ends[-1], len(rows)))
+            averages[ends[k] : ends[k + 1]] = (share * tilted.averages)[: sizes[k]]
+            result.assign(rows, tilted._replace(averages=averages))
+        return result

@@ -7,17 +7,16 @@ __all__ = ['Gamma', 'Weibull', 'Tobit']
 
 # %% ../../nbs/08f_positive.ipynb #cf02f088
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammainc, gammaln, log_ndtr
 
-from .base import Likelihood
+from .base import Likelihood, MeanAndVariance, mean_square
 from .binary import Probit
 from .counts import mean_rates, rate_of
 from .gaussian import Gaussian
-from ..quadrature import Tilted
+from ..quadrature import Derivatives, Tilted
 
 # %% ../../nbs/08f_positive.ipynb #75fb6c8a
 class Positive(Likelihood):
@@ -30,7 +29,7 @@ class Positive(Likelihood):
         """Mean square of log |y|, the variance that a function of mean 0 needs to reach the
         data.
         """
-        return float(np.average(np.log(np.abs(y)) ** 2, weights=weight)) or 1.0
+        return mean_square(np.log(np.abs(y)), weight)
 
     def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         return rate_of(mean) * super().quantile(q, 0.0 * mean, var)
@@ -45,29 +44,29 @@ class Gamma(Positive):
     width = 0.6
     shape: float = 1.0
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return np.log(power * self.shape * y / 20.0)  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         k = self.shape
         log_ratio = np.log(y) - f
         share = k * rate_of(log_ratio)
         constant = k * np.log(k) - gammaln(k) - np.log(y)
         return constant + k * log_ratio - share, share - k, -share
 
-    def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         k = self.shape
         log_ratio = np.log(y) - f
         return [k * (np.log(k) + 1.0 + log_ratio - rate_of(log_ratio) - digamma(k))]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         first, square = mean_rates(mean, var)
         return first, square * (1.0 / self.shape - np.expm1(-var))
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return gammainc(self.shape, self.shape * y * rate_of(-f))
 
-    def detail(self, y: np.ndarray) -> float:
+    def transition_width(self, y: np.ndarray) -> float:
         return min(self.width, self.shape**-0.5)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -90,10 +89,10 @@ class Weibull(Positive):
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         return y != 0.0, "durations, with a minus sign if they had not ended,"
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return np.log(np.abs(y)) + np.log(power / 20.0) / self.shape  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         k = self.shape
         log_y = np.log(np.abs(y))
         ended = y > 0.0
@@ -101,14 +100,14 @@ class Weibull(Positive):
         ell = np.where(ended, np.log(k) - log_y + k * (log_y - f), 0.0) - risk
         return ell, k * (risk - ended), -(k**2) * risk
 
-    def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         xi = self.shape * (np.log(np.abs(y)) - f)
         return [np.where(y > 0.0, 1.0 + xi, 0.0) - xi * rate_of(xi)]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         first, square = mean_rates(mean, var)
-        one, two = np.exp(gammaln(1.0 + np.array([1.0, 2.0]) / self.shape))
-        return first * one, square * (two - one**2 - one**2 * np.expm1(-var))
+        m1, m2 = np.exp(gammaln(1.0 + np.array([1.0, 2.0]) / self.shape))  # at f = 0
+        return first * m1, square * (m2 - m1**2 - m1**2 * np.expm1(-var))
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return -np.expm1(-rate_of(self.shape * (np.log(y) - f)))
@@ -139,7 +138,18 @@ class CensoredGaussian(Likelihood):
     @property
     def limits(self) -> tuple[float, float]:
         """The limits, infinite where there is none."""
-        return -np.inf if self.low is None else self.low, np.inf if self.high is None else self.high
+        low = -np.inf
+        high = np.inf
+        if self.low is not None:
+            low = self.low
+        if self.high is not None:
+            high = self.high
+        return low, high
+
+    @property
+    def gaussian(self) -> Gaussian:
+        """The noise before it is cut off."""
+        return Gaussian(self.noise_variance)
 
     def check(self, y: ArrayLike) -> np.ndarray:
         return np.clip(super().check(y), *self.limits)
@@ -150,10 +160,10 @@ class CensoredGaussian(Likelihood):
         return (y >= high) * 1.0 - (y <= low)
 
     def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        return np.clip(Gaussian(self.noise_variance).quantile(q, mean, var), *self.limits)
+        return np.clip(self.gaussian.quantile(q, mean, var), *self.limits)
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return np.clip(Gaussian(self.noise_variance).sample(f, rng), *self.limits)
+        return np.clip(self.gaussian.sample(f, rng), *self.limits)
 
 # %% ../../nbs/08f_positive.ipynb #fbdda20f
 @dataclass(frozen=True)
@@ -167,7 +177,7 @@ class Tobit(CensoredGaussian):
     def width(self) -> float:
         return float(np.sqrt(self.noise_variance))
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return y
 
     def closed(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -176,23 +186,28 @@ class Tobit(CensoredGaussian):
     def closed_form(
         self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
     ) -> Tilted:
-        return Gaussian(self.noise_variance).closed_form(y, mean, var, power)
+        return self.gaussian.closed_form(y, mean, var, power)
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         side = self.side(y)
         std = np.sqrt(self.noise_variance)
-        cut = Probit().log_density(np.ones(()), side * (f - y) / std)
-        cut = cut[0], side * cut[1] / std, cut[2] / self.noise_variance
-        between = Gaussian(self.noise_variance).log_density(y, f)
-        return tuple(np.where(side == 0.0, *pair) for pair in zip(between, cut, strict=True))
+        ell, slope, curvature = Probit().log_density(np.ones(()), side * (f - y) / std)
+        between = self.gaussian.log_density(y, f)
+        inside = side == 0.0
+        return (
+            np.where(inside, between[0], ell),
+            np.where(inside, between[1], side * slope / std),
+            np.where(inside, between[2], curvature / self.noise_variance),
+        )
 
-    def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         side = self.side(y)
         x = side * (f - y) / np.sqrt(self.noise_variance)
-        (between,) = Gaussian(self.noise_variance).slopes(y, f)
-        return [np.where(side == 0.0, between, -0.5 * x * Probit().log_density(1.0, x)[1])]
+        (between,) = self.gaussian.parameter_gradients(y, f)
+        cut = -0.5 * x * Probit().log_density(np.ones(()), x)[1]
+        return [np.where(side == 0.0, between, cut)]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
         std = np.sqrt(var + self.noise_variance)
         low, high = self.limits
         x = np.maximum((low - mean) / std, -40.0), np.minimum((high - mean) / std, 40.0)

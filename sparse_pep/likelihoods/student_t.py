@@ -7,12 +7,12 @@ __all__ = ['StudentT']
 
 # %% ../../nbs/08e_student_t.ipynb #225b90ac
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln, stdtr
 
-from .base import Likelihood
+from .base import Likelihood, MeanAndVariance
+from ..quadrature import Derivatives
 
 # %% ../../nbs/08e_student_t.ipynb #c9bf7c7d
 def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -20,7 +20,9 @@ def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
     (N,) with weights (N,).
     """
     order = np.argsort(y)
-    copies = np.ones(len(y)) if weight is None else weight
+    copies = np.ones(len(y))
+    if weight is not None:
+        copies = weight
     after = np.cumsum(copies[order])
     before = after - copies[order]
     places = np.column_stack([before, np.maximum(after - 1.0, before)]).ravel()
@@ -47,7 +49,7 @@ class StudentT(Likelihood):
         """Half the distance of the complex singularities of log p from the real line."""
         return 0.5 * self.scale * float(np.sqrt(self.df))
 
-    def bend(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return y
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -57,7 +59,7 @@ class StudentT(Likelihood):
         largest = self.latent_variance(y, weight)
         return replace(self, scale=np.sqrt(np.clip(self.scale**2, 1e-3 * largest, largest)))
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, ...]:
+    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
         residual = y - f
         spread = self.df * self.scale**2
         half = 0.5 * (self.df + 1.0)
@@ -67,24 +69,28 @@ class StudentT(Likelihood):
         curvature = 2.0 * half * (residual**2 - spread) / total**2
         return constant - half * np.log1p(residual**2 / spread), slope, curvature
 
-    def slopes(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
         square = (y - f) ** 2
         return [(self.df + 1.0) * square / (self.df * self.scale**2 + square) - 1.0]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        noise = self.scale**2 * self.df / (self.df - 2.0) if self.df > 2.0 else np.inf
-        return mean if self.df > 1.0 else np.full_like(mean, np.nan), var + noise
+    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+        noise = np.inf
+        if self.df > 2.0:
+            noise = self.scale**2 * self.df / (self.df - 2.0)
+        if self.df <= 1.0:
+            mean = np.full_like(mean, np.nan)
+        return mean, var + noise
 
     def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         return stdtr(self.df, (y - f) / self.scale)
 
-    def detail(self, y: np.ndarray) -> float:
+    def transition_width(self, y: np.ndarray) -> float:
         return min(self.width, self.scale)
 
     def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-        return mean + self.scale * Likelihood.quantile(
-            StudentT(self.df), q, 0.0 * mean, var / self.scale**2
-        )
+        of_unit_scale = StudentT(self.df)
+        t = Likelihood.quantile(of_unit_scale, q, 0.0 * mean, var / self.scale**2)
+        return mean + self.scale * t
 
     def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return f + self.scale * rng.standard_t(self.df, size=np.shape(f))
