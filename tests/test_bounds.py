@@ -46,38 +46,43 @@ def as_in_the_file(gradient, expected):
     }
 
 
+def gaussian_model(problem):
+    """The model of a problem with Gaussian noise, and its rows without blocks; all noise beyond
+    the least is known.
+    """
+    X, y, Z, noise = (np.array(problem[name]) for name in ("X", "y", "Z", "noise_var"))
+    features = InducingPoints(Z)
+    if problem["features"]:
+        features = GaussianBlur(Z, problem["features"]["widths"])
+    parts = problem["kernel"]
+    kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
+    weight = 1.0 if problem["weights"] is None else np.array(problem["weights"])
+    rows = Rows(X, y, weight, noise - noise.min())
+    return Model(kernel, features, Gaussian(noise.min())), rows
+
+
+def tight_cases(problem):
+    return [case for case in problem["cases"] if case["method"] in ("t", "bt", "tpep")]
+
+
 def test_exact_numbers(beyond):
-    seen = 0
-    for problem in beyond["gaussian"]:
-        X, y, Z, noise, X_test = (
-            np.array(problem[name]) for name in ("X", "y", "Z", "noise_var", "Xtest")
-        )
-        parts = problem["kernel"]
-        features = (
-            GaussianBlur(Z, problem["features"]["widths"])
-            if problem["features"]
-            else InducingPoints(Z)
-        )
-        kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
-        model = Model(kernel, features, Gaussian(noise.min()))  # all further noise is known
-        weight = 1.0 if problem["weights"] is None else np.array(problem["weights"])
-        for case in problem["cases"]:
-            if case["method"] not in ("t", "bt", "tpep"):
-                continue
-            blocks = labels_of(problem["blocks"]) if case.get("use_blocks") else None
-            data = Rows(X, y, weight, noise - noise.min(), blocks=blocks)
-            fit, gradient = model_gradient(model, Problem(data, case.get("alpha", 0.0), tight=True))
-            assert abs(fit.log_evidence / case["logZ"] - 1) < 1e-8
-            found = moments_of(model, fit, X_test)
-            found["q_mean"] = found["q_mean"].T  # (K, M) of K outputs, as in the file
-            for name, value in found.items():
-                assert error(value, case[name]) < 1e-8
-            expected = {name: case["grad"][name] for name in GRADIENTS if name in case["grad"]}
-            assert gradient_error(as_in_the_file(gradient, expected), expected) < 1e-8
-            of_noise = noise.min() * np.sum(case["grad"]["noise_var"])
-            assert error(gradient["log_noise_variance"], of_noise) < 1e-8
-            seen += 1
-    assert seen == 20
+    cases = [(problem, case) for problem in beyond["gaussian"] for case in tight_cases(problem)]
+    assert len(cases) == 20
+    for problem, case in cases:
+        model, rows = gaussian_model(problem)
+        if case.get("use_blocks"):
+            rows = rows._replace(blocks=labels_of(problem["blocks"]))
+        fit, gradient = model_gradient(model, Problem(rows, case.get("alpha", 0.0), tight=True))
+        assert abs(fit.log_evidence / case["logZ"] - 1) < 1e-8
+        moments = moments_of(model, fit, np.array(problem["Xtest"]))
+        moments["q_mean"] = moments["q_mean"].T  # (K, M) of K outputs, as in the file
+        for name, value in moments.items():
+            assert error(value, case[name]) < 1e-8
+        expected = {name: case["grad"][name] for name in GRADIENTS if name in case["grad"]}
+        assert gradient_error(as_in_the_file(gradient, expected), expected) < 1e-8
+        noise_variance = model.likelihood.noise_variance
+        of_noise = noise_variance * np.sum(case["grad"]["noise_var"])
+        assert error(gradient["log_noise_variance"], of_noise) < 1e-8
 
 
 def test_exact_numbers_with_one_scale_for_the_conditional(beyond):

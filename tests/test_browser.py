@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import threading
+from contextlib import contextmanager, nullcontext
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -89,89 +90,110 @@ $$ {FORMULA * 4} $$ {{#eq-long=5.1}}
 """
 
 
+def write_hard_page(folder, site, dark):
+    """A page of hard cases, quarto.html, as Quarto makes it with our filter."""
+    filter_path = folder / "filter.lua"
+    ours = str(ROOT / "docs" / "filter.lua")
+    filter_path.write_text(f"quarto = true; return dofile({ours!r})", encoding="utf-8")
+    options = ["--mathml", f"--lua-filter={filter_path}"]
+    text = pypandoc.convert_text(HARD, "html5", "markdown", extra_args=options)
+    assert "<figcaption" not in text
+    picture = next(site.rglob("*.png")).relative_to(site).as_posix()
+    page = QUARTO.replace("SCHEME", "dark" if dark else "light").replace("BODY", text)
+    page = page.replace("figure.png", f"some/where/{picture}")
+    (folder / "quarto.html").write_text(page, encoding="utf-8")
+
+
+def write_probe(folder, dark):
+    """probe.html, which visits the pages: all of them, or one of each folder."""
+    paths = sorted((folder / "some" / "where").rglob("*.html"))
+    pages = ["quarto.html", *(path.relative_to(folder).as_posix() for path in paths)]
+    sample = list({posixpath.dirname(page): page for page in pages}.values())
+    constants = {"PAGES": sample if dark else pages, "SAMPLE": sample, "WORDS": WORDS}
+    script = "".join(f"const {name} = {json.dumps(it)};" for name, it in constants.items()) + PROBE
+    frames = '<iframe style="height:800px"></iframe><iframe></iframe>'
+    page = f"<!DOCTYPE html><body><script>{script}</script>{frames}"
+    (folder / "probe.html").write_text(page, encoding="utf-8")
+
+
+@contextmanager
+def served(folder):
+    """The address of a web server for the folder."""
+    handler = functools.partial(Quiet, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def visit(folder, top, dark):
+    """What the probe found, as the title of its page, and what the console said."""
+    words = [
+        f"--user-data-dir={folder / 'profile'}",
+        f"--log-net-log={folder / 'net.json'}",
+        "--dump-dom",
+        f"{top}/probe.html",
+    ]
+    scheme = ["--blink-settings=preferredColorScheme=0"] * dark
+    done = subprocess.run(
+        [CHROMIUM, *FLAGS, *scheme, *words],
+        capture_output=True,
+        check=True,
+        timeout=300,
+        encoding="utf-8",
+    )
+    title = re.search(r"<title>(.*)</title>", done.stdout, flags=re.DOTALL)
+    assert title, done.stderr
+    said = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    return json.loads(html.unescape(title[1])), said
+
+
+def requests(folder):
+    """The addresses that pages asked for, which have a page as initiator; Chromium asks for things
+    of its own.
+    """
+    log = json.loads((folder / "net.json").read_text(encoding="utf-8"))
+    events = [event.get("params", {}) for event in log["events"]]
+    of_pages = [one for one in events if one.get("initiator", "not an origin") != "not an origin"]
+    return {event["url"] for event in of_pages if "url" in event}
+
+
 @pytest.fixture(scope="session", params=["files, light", "server, dark"])
 def seen(request, site, tmp_path_factory):
     """What the browser saw of the site, the addresses that it asked for, and what its console
     said.
     """
     folder = tmp_path_factory.mktemp("probe")
-    shutil.copytree(site, folder / "some" / "where")
-    pages = [
-        "quarto.html",
-        *(path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.html"))),
-    ]
     dark = request.param == "server, dark"
-    (folder / "filter.lua").write_text(
-        f"quarto = true; return dofile({str(ROOT / 'docs' / 'filter.lua')!r})", encoding="utf-8"
-    )
-    text = pypandoc.convert_text(
-        HARD, "html5", "markdown", extra_args=["--mathml", f"--lua-filter={folder / 'filter.lua'}"]
-    )
-    assert "<figcaption" not in text
-    picture = next(site.rglob("*.png")).relative_to(site).as_posix()
-    page = (
-        QUARTO.replace("SCHEME", "dark" if dark else "light")
-        .replace("BODY", text)
-        .replace("figure.png", f"some/where/{picture}")
-    )
-    (folder / "quarto.html").write_text(page, encoding="utf-8")
-    sample = list({posixpath.dirname(page): page for page in pages}.values())
-    script = (
-        f"const PAGES = {json.dumps(sample if dark else pages)}, SAMPLE = "
-        f"{json.dumps(sample)}, WORDS = {json.dumps(WORDS)};{PROBE}"
-    )
-    frame = '<iframe style="height:800px"></iframe><iframe></iframe>'
-    (folder / "probe.html").write_text(
-        f"<!DOCTYPE html><body><script>{script}</script>{frame}", encoding="utf-8"
-    )
-    with ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
-    ) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        top = f"http://127.0.0.1:{server.server_port}" if dark else folder.as_uri()
-        log = folder / "net.json"
-        scheme = ["--blink-settings=preferredColorScheme=0"] * dark
-        command = [
-            CHROMIUM,
-            *FLAGS,
-            *scheme,
-            f"--user-data-dir={folder / 'profile'}",
-            f"--log-net-log={log}",
-            "--dump-dom",
-            f"{top}/probe.html",
-        ]
-        done = subprocess.run(
-            command, capture_output=True, check=True, timeout=300, encoding="utf-8"
-        )
-        server.shutdown()
-    assert "<title>" in done.stdout, done.stderr
-    found = json.loads(
-        html.unescape(re.search(r"<title>(.*)</title>", done.stdout, flags=re.DOTALL)[1])
-    )
-    # Chromium asks for things of its own; what a page asks for has that page as initiator.
-    events = [
-        event.get("params", {}) for event in json.loads(log.read_text(encoding="utf-8"))["events"]
-    ]
-    asked = {
-        event["url"]
-        for event in events
-        if event.get("initiator", "not an origin") != "not an origin" and "url" in event
-    }
-    said = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-    return {**found, "asked": asked, "said": said, "top": top, "folder": folder, "served": dark}
+    shutil.copytree(site, folder / "some" / "where")
+    write_hard_page(folder, site, dark)
+    write_probe(folder, dark)
+    place = served(folder) if dark else nullcontext(folder.as_uri())
+    with place as top:
+        found, said = visit(folder, top, dark)
+    asked = requests(folder)
+    return found | {"asked": asked, "said": said, "top": top, "folder": folder, "served": dark}
 
 
-def test_every_page_opens_at_both_widths_and_what_is_on_it_is_drawn(seen, site):
+def test_every_page_opens_at_both_widths(seen, site):
     pages = list(site.rglob("*.html"))
-    assert len(seen["pages"]) == 2 * (
-        1 + (len({page.parent for page in pages}) if seen["served"] else len(pages))
-    )
+    if seen["served"]:
+        pages = {page.parent for page in pages}
+    assert len(seen["pages"]) == 2 * (1 + len(pages))
     assert {page["width"] for page in seen["pages"]} == {1400, 390}
-    assert all("Liberation Sans" in page["font"] for page in seen["pages"]), (
-        "the style sheet was not applied"
-    )
-    assert sum(page["formulas"] for page in seen["pages"]) > (10 if seen["served"] else 200)
+
+
+def test_the_style_sheet_is_applied(seen):
+    assert all("Liberation Sans" in page["font"] for page in seen["pages"])
+
+
+def test_formulas_are_drawn(seen):
+    formulas = sum(page["formulas"] for page in seen["pages"])
+    assert formulas > (10 if seen["served"] else 200)
     assert not [(page["page"], page["flat"]) for page in seen["pages"] if page["flat"]]
+
+
+def test_images_are_drawn_and_no_larger_than_they_are(seen):
     images = [(page["page"], *image) for page in seen["pages"] for image in page["images"]]
     assert images
     for page, source, natural, drawn in images:
@@ -215,26 +237,44 @@ def test_no_request_leaves_the_machine(seen):
         assert any(url.endswith("/some/where/search-index.js") for url in seen["asked"])
 
 
-def test_search_finds_words_and_its_links_lead_there(seen):
-    search = {words: result["found"] for words, result in seen["search"].items()}
+def found(seen):
+    """The headings and links that a search finds, by its words."""
+    return {words: result["found"] for words, result in seen["search"].items()}
+
+
+def test_search_finds_words(seen):
+    search = found(seen)
     assert any(heading == "Notation" for heading, _ in search["notation"])
     assert search["cavity mean"]
-    for name, *pages in (
-        ("log1p_ratio", "reference/numerics.linalg", "internals/numerics/linalg"),
-        ("GaussianBlur", "reference/features"),
-        ("load_regression", "reference/datasets"),
-    ):
-        for page, (heading, link) in zip(pages, search[name], strict=True):
-            assert heading == name
-            assert link.endswith(f"some/where/{page}.html#{name}")
     assert "predict_proba" in search["predict_proba"][0][0]
-    for _, link in sum(search.values(), []):
+
+
+@pytest.mark.parametrize(
+    ("name", "pages"),
+    [
+        ("log1p_ratio", ["reference/numerics.linalg", "internals/numerics/linalg"]),
+        ("GaussianBlur", ["reference/features"]),
+        ("load_regression", ["reference/datasets"]),
+    ],
+)
+def test_search_finds_names_where_they_are_described(seen, name, pages):
+    for page, (heading, link) in zip(pages, found(seen)[name], strict=True):
+        assert heading == name
+        assert link.endswith(f"some/where/{page}.html#{name}")
+
+
+def test_links_of_a_search_lead_somewhere(seen):
+    links = [link for results in found(seen).values() for _, link in results]
+    assert links
+    for link in links:
         assert link.startswith(seen["top"])
-        assert (
-            seen["folder"] / link.removeprefix(seen["top"]).lstrip("/").partition("#")[0]
-        ).is_file()
-    for words in ("zzzqqq", "cavity zzzqqq"):  # every word is wanted
-        assert seen["search"][words] == {"found": [], "said": "Nothing found."}
+        path = link.removeprefix(seen["top"]).lstrip("/").partition("#")[0]
+        assert (seen["folder"] / path).is_file()
+
+
+@pytest.mark.parametrize("words", ["zzzqqq", "cavity zzzqqq"])
+def test_a_search_wants_every_word(seen, words):
+    assert seen["search"][words] == {"found": [], "said": "Nothing found."}
 
 
 def test_the_dark_scheme_is_dark_and_figures_lie_on_a_light_plate(seen):

@@ -115,47 +115,77 @@ def arguments(thing):
     return [one for one in (maker.parameters if maker else ()) if one.name not in ("self", "cls")]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_names_say_what_they_are_and_functions_what_they_take_and_give(module):
-    """Everything has a docstring and types, and no docstring describes an argument that is none;
-    those of public names say what comes back, and its shape.
-    """
-    public = loaded(module).__all__
+each_module = pytest.mark.parametrize("module", MODULES)
+
+
+@each_module
+def test_everything_has_a_docstring(module):
     said = {name: thing.__doc__ or "" for name, thing in own(module)}
-    # what dataclass writes
-    faults = [
-        f"{name}: no docstring"
-        for name, text in said.items()
-        if not text.strip() or text.startswith(f"{name}(")
+    written_by_dataclass = {name for name, text in said.items() if text.startswith(f"{name}(")}
+    assert not written_by_dataclass
+    assert not {name for name, text in said.items() if not text.strip()}
+
+
+@each_module
+def test_everything_has_types(module):
+    untyped = [
+        f"{name}: {argument.name}"
+        for name, thing in functions(module)
+        for argument in arguments(thing)
+        if argument.annotation is None
     ]
-    for name, thing in functions(module):
-        given = arguments(thing)
+    untyped += [f"{name}: return" for name, thing in functions(module) if thing.returns is None]
+    assert not untyped
+
+
+def described(thing):
+    """The arguments that a docstring describes."""
+    sections = reference.parse_docstring(reference.text_of(thing))
+    return {item.name.lstrip("*") for item in sections.get("Parameters", ())}
+
+
+@each_module
+def test_no_docstring_describes_an_argument_that_is_none(module):
+    faults = {
+        name: described(thing) - {argument.name for argument in arguments(thing)}
+        for name, thing in functions(module)
+    }
+    assert not {name: words for name, words in faults.items() if words}
+
+
+SIMPLE = ("None", "bool", "float", "int", "str", "Axes")  # types that say enough of a result
+
+
+def public_functions(module):
+    """(name, function, type of its result) for what a module exports."""
+    public = loaded(module).__all__
+    return [
+        (name, thing, str(thing.returns).strip("'"))
+        for name, thing in functions(module)
+        if name in public
+    ]
+
+
+@each_module
+def test_public_names_with_arguments_say_what_comes_back(module):
+    """In a section Returns, or by a shape in the first line."""
+    faults = []
+    for name, thing, result in public_functions(module):
         sections = reference.parse_docstring(reference.text_of(thing))
-        returns = thing.returns
-        names = {arg.name for arg in given}
-        untyped = [arg.name for arg in given if arg.annotation is None] + ["return"] * (
-            returns is None
-        )
-        faults += [f"{name}: no types of {', '.join(untyped)}"] if untyped else []
-        told = {item.name.lstrip("*") for item in sections.get("Parameters", ())}
-        faults += [
-            f"{name}: describes {word}, which is no argument" for word in sorted(told - names)
-        ]
-        if name not in public:
-            continue
-        back = str(returns).strip("'")
-        if (
-            told
-            and back not in ("None", "bool", "float", "int", "str", "Axes")
-            and not {"Returns", "Yields"} & set(sections)
-            and not SHAPE.search("".join(sections[""]))
-        ):
-            faults.append(
-                f"{name}: arguments, but neither a section Returns nor a shape in the first line"
-            )
-        if "ndarray" in back and not SHAPE.search(reference.text_of(thing)):
-            faults.append(f"{name}: gives arrays, but names no shape")
-    assert not faults, "\n".join(faults)
+        told = {"Returns", "Yields"} & set(sections) or SHAPE.search("".join(sections[""]))
+        if described(thing) and result not in SIMPLE and not told:
+            faults.append(name)
+    assert not faults
+
+
+@each_module
+def test_public_names_that_give_arrays_name_their_shape(module):
+    without = [
+        name
+        for name, thing, result in public_functions(module)
+        if "ndarray" in result and not SHAPE.search(reference.text_of(thing))
+    ]
+    assert not without
 
 
 def test_names_in_docstrings_lead_to_their_place_and_arguments_nowhere():

@@ -156,43 +156,65 @@ class Plane(Line):
         return 2.0 * X[:, 0] - X[:, 1], np.sqrt(0.01 + np.exp(X[:, 0]))
 
 
-def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (30, 2))
-    y = rng.normal(size=30)
+rng = np.random.default_rng(0)
+PLACES = rng.uniform(-1.0, 1.0, (30, 2))
+HEIGHTS = rng.normal(size=30)
+
+
+@pytest.fixture
+def maps():
+    """The maps of a surface: mean and standard deviation."""
     Z = types.SimpleNamespace(Z=np.array([[0.0, 0.5], [9.0, 0.0]]))
-    _, given = plt.subplots(1, 2)
-    axes = plot_posterior_2d(Plane(features_=Z), X, y, axes=given, n_grid=40, margin=0.0)
-    assert list(axes) == list(given)
+    _, axes = plt.subplots(1, 2)
+    model = Plane(features_=Z)
+    drawn = plot_posterior_2d(model, PLACES, HEIGHTS, axes=axes, n_grid=40, margin=0.0)
+    assert list(drawn) == list(axes)
+    return axes
+
+
+def test_a_surface_has_a_map_of_the_mean_and_one_of_the_standard_deviation(maps):
     assert len(plt.get_fignums()) == 1
-    bars = given[0].figure.axes[2:]
-    assert [bar.get_ylabel() for bar in bars] == [
-        "mean (units of y)",
-        "standard deviation of f (units of y)",
-    ]
-    a, b = grid_around(X, 40, 0.0)
-    for ax in axes:
+    bars = [bar.get_ylabel() for bar in maps[0].figure.axes[2:]]
+    assert bars == ["mean (units of y)", "standard deviation of f (units of y)"]
+
+
+def test_both_maps_reach_to_the_ends_of_the_data(maps):
+    a, b = grid_around(PLACES, 40, 0.0)
+    for ax in maps:
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("x1", "x2")
         assert ax.get_xlim() == (a[0], a[-1])
         assert ax.get_ylim() == (b[0], b[-1])
+
+
+def test_both_maps_mark_the_inducing_points(maps):
+    for ax in maps:
         assert_array_equal(ax.lines[-1].get_xydata(), [[0.0, 0.5]])
         assert labels(ax)[-1] == "inducing points (1 more beyond)"
-    mean, std = (ax.collections[0] for ax in axes)
+
+
+def test_colours_reach_from_the_least_to_the_largest_value(maps):
+    a, b = grid_around(PLACES, 40, 0.0)
+    mean, std = (ax.collections[0] for ax in maps)
     assert mean.zmin == pytest.approx(2 * a[0] - b[-1])
     assert mean.zmax == pytest.approx(2 * a[-1] - b[0])
     assert std.zmin == pytest.approx(np.exp(a[0] / 2))
     assert std.zmax == pytest.approx(np.exp(a[-1] / 2))
-    # each band begins where the mean is its level
+
+
+def test_each_band_of_colour_begins_where_the_mean_is_its_level(maps):
+    mean = maps[0].collections[0]
     for level, paths in zip(mean.levels[1:-1], mean.get_paths()[1:], strict=True):
         edge = paths.vertices
         assert np.min(2 * edge[:, 0] - edge[:, 1]) == pytest.approx(level, abs=1e-9)
-    data = axes[0].collections[1]
-    assert_array_equal(data.get_offsets(), X)
-    assert_array_equal(data.get_array(), y)
-    # a datum on the surface has its colour
+
+
+def test_data_on_a_surface_have_the_colours_of_their_values(maps):
+    mean, data = maps[0].collections[:2]
+    assert_array_equal(data.get_offsets(), PLACES)
+    assert_array_equal(data.get_array(), HEIGHTS)
     assert data.norm is mean.norm
     assert data.cmap is mean.cmap
-    assert_array_equal(axes[1].lines[0].get_xydata(), X)
+    assert_array_equal(maps[1].lines[0].get_xydata(), PLACES)
 
 
 class Tilted:

@@ -48,28 +48,54 @@ def saved(array, path, mode):
     return np.load(path, mmap_mode=mode)
 
 
+numbers_of_rows = st.integers(1, 30)
+inputs = st.builds(
+    np.array,
+    st.just(10 * X),
+    dtype=st.sampled_from([float, np.float32, int]),
+    order=st.sampled_from(["C", "F"]),
+)
+
+
 @properties
-@given(st.integers(1, 30), st.sampled_from(["C", "F"]), st.sampled_from([float, np.float32, int]))
-def test_rows_come_in_order_whatever_the_cut(rows, order, kind):
-    given = np.array(10 * X, dtype=kind, order=order)
-    source = ArraySource(given, y, **EXTRAS, piece_rows=rows)
-    pieces = list(source.pieces())
+@given(numbers_of_rows, inputs)
+def test_pieces_are_contiguous_numbers_that_are_copied_only_if_they_must_be(rows, given):
+    pieces = list(ArraySource(given, y, piece_rows=rows).pieces())
     assert [piece.first for piece in pieces] == list(range(0, 23, rows))
-    assert all(piece.X.flags.c_contiguous and piece.X.dtype == np.float64 for piece in pieces)
-    assert all(
-        np.shares_memory(piece.X, given) == (given.dtype == float and given.flags.c_contiguous)
-        for piece in pieces
-    )
-    together = joined(pieces)
+    shared = given.dtype == float and given.flags.c_contiguous
+    for piece in pieces:
+        assert piece.X.flags.c_contiguous
+        assert piece.X.dtype == np.float64
+        assert np.shares_memory(piece.X, given) == shared
+
+
+@properties
+@given(numbers_of_rows, inputs)
+def test_rows_come_in_order_whatever_the_cut(rows, given):
+    together = joined(ArraySource(given, y, **EXTRAS, piece_rows=rows).pieces())
     assert np.array_equal(together.X, given)
     assert np.array_equal(together.y, y)
-    assert all(np.array_equal(getattr(together, name), EXTRAS[name]) for name in EXTRAS)
+    for name, column in EXTRAS.items():
+        assert np.array_equal(getattr(together, name), column)
+
+
+@properties
+@given(numbers_of_rows, inputs)
+def test_sums_are_the_same_whatever_the_cut(rows, given):
+    source = ArraySource(given, y, **EXTRAS, piece_rows=rows)
     n, total, largest = source.total(sums, 2.0)
     assert n == source.n_data == 23
     assert largest.value == given.max()
     assert np.allclose(total, 2.0 * y @ given, rtol=1e-12, atol=1e-12)
+    lengths = [len(piece.X) for piece in source.pieces()]
+    assert [part[0] for part in source.each(sums)] == lengths
+
+
+@properties
+@given(numbers_of_rows, inputs)
+def test_a_fingerprint_is_the_same_whatever_the_cut(rows, given):
+    source = ArraySource(given, y, **EXTRAS, piece_rows=rows)
     assert source.fingerprint() == ArraySource(given, y, **EXTRAS).fingerprint()
-    assert [part[0] for part in source.each(sums)] == [len(piece.X) for piece in pieces]
 
 
 def test_fingerprints_tell_data_apart():

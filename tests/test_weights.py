@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from reference import dense
 from reference.compare import error
+from sklearn.base import clone
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.estimators.fitting import distinct_rows
@@ -82,52 +83,63 @@ class TestEstimators:
                 n_inducing=5, training=LBFGS(max_iter=1, tol=1e9), standardize=False
             ).fit(X, y + 1000.0)
 
-    @pytest.mark.parametrize("blocks", [None, np.arange(30) // 4], ids=["single", "blocks"])
-    def test_outputs(self, blocks):
-        Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
-        options = FIXED | {
-            "noise_variance": 0.1,
-            "standardize": True,
-            "features": InducingPoints((FIXED["features"].Z - X.mean()) / X.std()),
-            "blocks": blocks,
-        }
-        joint = SparsePEPRegressor(**options).fit(X, Y)
-        apart = [SparsePEPRegressor(**options).fit(X, column) for column in Y.T]
-        mean, std = joint.predict(X, return_std=True)
-        _, cov = joint.predict(X[:4], return_cov=True)
+
+Y = np.column_stack([y, 100.0 + 10.0 * np.cos(X[:, 0])])
+OUTPUTS = FIXED | {
+    "noise_variance": 0.1,
+    "standardize": True,
+    "features": InducingPoints((FIXED["features"].Z - X.mean()) / X.std()),
+}
+
+
+@pytest.fixture(scope="class", params=[None, np.arange(30) // 4], ids=["single", "blocks"])
+def joint_and_apart(request):
+    """A model of two outputs, and one of each."""
+    model = SparsePEPRegressor(**OUTPUTS, blocks=request.param)
+    return clone(model).fit(X, Y), [clone(model).fit(X, column) for column in Y.T]
+
+
+class TestOutputs:
+    def test_shapes_end_in_the_outputs(self, joint_and_apart):
+        joint, _ = joint_and_apart
         assert joint.q_mean_.shape == (7, 2)
         assert joint.site_shift_.shape == (30, 2)
-        assert cov.shape == (4, 4, 2)
+        assert joint.predict(X[:4], return_cov=True)[1].shape == (4, 4, 2)
         assert joint.sample_y(X[:4], 5).shape == joint.sample_f(X[:4], 5).shape == (4, 2, 5)
-        for k, one in enumerate(apart):
-            expected = one.predict(X, return_std=True)
+
+    def test_each_output_is_predicted_as_if_alone(self, joint_and_apart):
+        joint, apart = joint_and_apart
+        mean, std = joint.predict(X, return_std=True)
+        _, cov = joint.predict(X[:4], return_cov=True)
+        for k, model in enumerate(apart):
+            expected = model.predict(X, return_std=True)
             assert error(mean[:, k], expected[0]) < 1e-10
             assert error(std[:, k], expected[1]) < 1e-10
-            assert error(cov[..., k], one.predict(X[:4], return_cov=True)[1]) < 1e-10
-            assert error(joint.predict_f(X)[1][:, k], one.predict_f(X)[1]) < 1e-10
-            assert abs(joint.noise_std_[k] - one.noise_std_) < 1e-12
-        for total, parts in (
-            (
-                joint.predict_log_density(X, Y),
-                [
-                    one.predict_log_density(X, column)
-                    for one, column in zip(apart, Y.T, strict=True)
-                ],
-            ),
-            (joint.leave_one_out(), [one.leave_one_out() for one in apart]),
-            (
-                joint.log_marginal_likelihood_value_,
-                [one.log_marginal_likelihood_value_ for one in apart],
-            ),
-            (
-                np.array(joint.log_marginal_likelihood_bounds()),
-                [np.array(one.log_marginal_likelihood_bounds()) for one in apart],
-            ),
-        ):
-            assert error(total, sum(parts)) < 1e-9
-        assert joint.score(X, Y) > 0.9
-        one_column = SparsePEPRegressor(**options).fit(X, y[:, None])
-        assert one_column.predict(X).shape == (30, 1)
+            assert error(cov[..., k], model.predict(X[:4], return_cov=True)[1]) < 1e-10
+            assert error(joint.predict_f(X)[1][:, k], model.predict_f(X)[1]) < 1e-10
+            assert abs(joint.noise_std_[k] - model.noise_std_) < 1e-12
+
+    @pytest.mark.parametrize(
+        "summed",
+        [
+            lambda model, y: model.predict_log_density(X, y),
+            lambda model, y: model.leave_one_out(),
+            lambda model, y: model.log_marginal_likelihood_value_,
+            lambda model, y: np.array(model.log_marginal_likelihood_bounds()),
+        ],
+        ids=["log density", "leave one out", "evidence", "bounds"],
+    )
+    def test_log_probabilities_of_outputs_add_up(self, joint_and_apart, summed):
+        joint, apart = joint_and_apart
+        parts = [summed(model, column) for model, column in zip(apart, Y.T, strict=True)]
+        assert error(summed(joint, Y), sum(parts)) < 1e-9
+
+    def test_outputs_have_one_score(self, joint_and_apart):
+        assert joint_and_apart[0].score(X, Y) > 0.9
+
+    def test_a_column_is_one_output(self):
+        model = SparsePEPRegressor(**OUTPUTS).fit(X, y[:, None])
+        assert model.predict(X).shape == (30, 1)
 
 
 class TestDistinctRows:
