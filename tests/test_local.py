@@ -23,12 +23,12 @@ from sparse_pep.means import ConstantMean
 from sparse_pep.model import Model, model_evidence, model_predict
 from sparse_pep.posterior.local import (
     LocalRows,
+    evaluate_blocks,
     exchanged,
     left_out_groups,
     local_predict,
     local_rows,
     sites_on_f,
-    stacks,
 )
 
 KERNELS = {"se": SquaredExponential, "matern32": Matern32}
@@ -138,13 +138,10 @@ def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
     rows = local_rows(fit, data, power, n_neighbours=5)
     seen = set()
     for members, tests, counted in left_out_groups(rows):
-        for part, D, A, means in stacks(model, fit.posteriors, rows, data.X, members, tests)(
-            [slice(len(members))]
-        ):
-            local, known = (
-                exchanged(rows, members[part], D, A, means, counted[part], local)
-                for local in (True, False)
-            )
+        evaluated = evaluate_blocks(model, fit.posteriors, rows, data.X, members, tests)
+        for terms in evaluated.terms([slice(len(members))]):
+            part = terms.part
+            local, known = (exchanged(rows, terms, counted[part], local) for local in (True, False))
             for i, j in np.ndindex(tests[part].shape):
                 n = tests[part][i, j]
                 left = np.arange(24) != n if blocks is None else blocks != blocks[n]

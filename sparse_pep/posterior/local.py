@@ -6,20 +6,24 @@
 __all__ = []
 
 # %% ../../nbs/20_local.ipynb #c0f137d3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..inference import Rows
 from ..inference.fixed_point import Fit
 from ..inference.shard import per_row
+from ..likelihoods.base import MeanAndVariance
 from ..model import Model, model_covariance, model_predict, predictive_log_density
 from ..numerics.linalg import solve_each, solve_lower
 from ..numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from ..sites import Posterior
+
+if TYPE_CHECKING:
+    from sklearn.neighbors import NearestNeighbors
 
 # %% ../../nbs/20_local.ipynb #8fc60fbd
 def sites_on_f(
@@ -29,85 +33,111 @@ def sites_on_f(
     wₙᵀu (Equation 20.1 of the site). Where there is no such site, because 1 − ατD is not positive,
     it is 0.
     """
-    left = 1.0 - power * precision * dff
-    left = np.where(np.all(left > 0.0, axis=0), left, np.inf)
-    return precision / left, shift / left
+    scale = 1.0 - power * precision * dff
+    scale = np.where(np.all(scale > 0.0, axis=0), scale, np.inf)
+    return precision / scale, shift / scale
 
 # %% ../../nbs/20_local.ipynb #90c3b90d
-def site_on_u(
-    D: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
+class Factor(NamedTuple):
+    """A Gaussian factor for each of G blocks of b data points and K outputs."""
+
+    precision: np.ndarray  # (G, b, b) if it is a function of W_bᵀu, or (G, b) of f
+    shift: np.ndarray  # (G, b, K)
+
+
+def solve_both(
+    matrix: np.ndarray, first: np.ndarray, second: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """T (G, b, b) and ν (G, b, K) of G blocks, as functions of W_bᵀu, from D (G, b, b) and the
-    sites τ̃ (G, b), ν̃ (G, b, K) of their data points on f (Equation 20.2 of the site). Cost
-    O(Gb³). Where each data point has a site of its own, D is its diagonal (G, b), and the cost
-    O(Gb²).
+    """The solutions of G systems with a `matrix` (G, b, b) for two right sides (G, b, ·)."""
+    solved = solve_each(matrix, np.concatenate([first, second], axis=2))
+    k = first.shape[2]
+    return solved[:, :, :k], solved[:, :, k:]
+
+
+def site_on_u(D: np.ndarray, on_f: Factor, power: np.ndarray) -> Factor:
+    """The site of each block as a function of W_bᵀu, from D (G, b, b), the sites of its data points
+    on f (Equation 20.2 of the site) and their power (G, b). Cost O(Gb³). Where each data point has
+    a site of its own, D is its diagonal (G, b), and the cost O(Gb²).
     """
-    own = precision[:, :, None]
-    one = np.eye(D.shape[1])
+    identity = np.eye(D.shape[1])
     if D.ndim == 2:
-        left = 1.0 + power * precision * D
-        return (precision / left)[:, :, None] * one, shift / left[:, :, None]
-    found = solve_each(
-        one + power[:, :, None] * own * D, np.concatenate([one * own, shift], axis=2)
-    )
-    return found[:, :, : len(one)], found[:, :, len(one) :]
+        scale = 1.0 + power * on_f.precision * D
+        precision = (on_f.precision / scale)[:, :, None] * identity
+        return Factor(precision, shift=on_f.shift / scale[:, :, None])
+    tau = on_f.precision[:, :, None]
+    system = identity + power[:, :, None] * tau * D
+    return Factor(*solve_both(system, identity * tau, on_f.shift))
 
 # %% ../../nbs/20_local.ipynb #b1d6ee41
-Pair = tuple[np.ndarray, np.ndarray]
+class Covariances(NamedTuple):
+    """Covariances of f, or of a part of it, at the b data points of each of G blocks and at its t
+    test points.
+    """
+
+    with_block: np.ndarray  # (G, b + t, b): of data points, then test points, with data points
+    at_tests: np.ndarray  # (G, t): variances at the test points
+
+    def split(self) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the data points (G, b, b), and with the test points (G, b, t)."""
+        b = self.with_block.shape[2]
+        return self.with_block[:, :b], self.with_block[:, b:].swapaxes(1, 2)
+
+
+def is_positive(matrices: np.ndarray) -> np.ndarray:
+    """Whether all eigenvalues of each of G matrices (G, b, b) are positive, (G, 1); they are not
+    where an entry is NaN.
+    """
+    eigenvalues = np.linalg.eigvals(np.nan_to_num(matrices, nan=-1.0))
+    return eigenvalues.real.min(axis=1, keepdims=True) > 0.0
 
 
 def exchange(
-    A: Any, D: Any, mean: np.ndarray, site: Pair, on_f: Pair, signed: bool = False
-) -> Pair:
+    A: Covariances,
+    D: Covariances,
+    mean: np.ndarray,
+    site: Factor,
+    on_f: Factor,
+    signed: bool = False,
+) -> MeanAndVariance:
     """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site
     of the block was exchanged for a factor on f (Equation 20.3 of the site and the next). They are
     NaN where no distribution is left or a system is singular.
 
-    `A` is the covariance (G, b + t, b) under q of wᵀu for the data points of the block, then for
-    the test points, with the data points of the block, and the variances (G, t) of the test points;
-    `D` the same for f given u; `mean` (G, b + t, K) that of wᵀu for K outputs. `site` has the
-    precision T (G, b, b) and shift ν (G, b, K) of the site on W_bᵀu, `on_f` those of the factor on
-    f_b, τ̃ (G, b) and ν̃. With `signed`, some site of the model has a negative precision. Cost
-    O(Gb²(b + t)).
+    `A` are covariances of wᵀu under q, `D` those of f given u; `mean` (G, b + t, K) is that of wᵀu
+    for K outputs. `site` is the site on W_bᵀu. With `signed`, some site of the model has a negative
+    precision. Cost O(Gb²(b + t)).
     """
-    (T, nu) = site
-    (tau, nu_f) = on_f
-    (A, A_tt) = A
-    (D, D_tt) = D
-    b = A.shape[2]
-    t = A_tt.shape[1]
-    one = np.eye(A.shape[2])
-    tau = tau[:, :, None]
-    A_bt = A[:, b:].swapaxes(1, 2)
-    D_bt = D[:, b:].swapaxes(1, 2)
-    E = one + tau * D[:, :b]
-    F = tau * one - E @ T
-    found = solve_each(E, np.concatenate([tau * D_bt, nu_f], axis=2))
-    g = found[:, :, :t]
-    rho = found[:, :, t:]
-    a = A_bt - A[:, :b] @ g
-    system = E + F @ A[:, :b]
-    right = np.concatenate([F @ a, nu_f - E @ nu - F @ mean[:, :b]], axis=2)
-    found = solve_each(system, right)
-    var = D_tt + A_tt - np.sum(D_bt * g + g * (A_bt + a) + a * found[:, :, :t], axis=1)
-    ends = ((g, -mean[:, :b]), (D_bt, rho), (a, found[:, :, t:]))
-    mean = mean[:, b:] + sum(left.swapaxes(1, 2) @ right for left, right in ends)
+    A_bb, A_bt = A.split()
+    D_bb, D_bt = D.split()
+    identity = np.eye(A_bb.shape[1])
+    mean_b = mean[:, : len(identity)]
+    tau = on_f.precision[:, :, None]
+    E = identity + tau * D_bb
+    F = tau * identity - E @ site.precision
+    g, rho = solve_both(E, tau * D_bt, on_f.shift)
+    a = A_bt - A_bb @ g
+    system = E + F @ A_bb
+    h, r = solve_both(system, F @ a, on_f.shift - E @ site.shift - F @ mean_b)
+    var = D.at_tests + A.at_tests - np.sum(D_bt * g + g * (A_bt + a) + a * h, axis=1)
+    pairs = ((g, -mean_b), (D_bt, rho), (a, r))
+    mean = mean[:, len(identity) :] + sum(
+        weights.swapaxes(1, 2) @ values for weights, values in pairs
+    )
     proper = var > 0.0
-    for ratio in (one - T @ A[:, :b], E, solve_each(E, system)) if signed else ():
-        proper &= (
-            np.linalg.eigvals(np.nan_to_num(ratio, nan=-1.0)).real.min(axis=1, keepdims=True) > 0.0
-        )
+    if signed:
+        for matrices in (identity - site.precision @ A_bb, E, solve_each(E, system)):
+            proper &= is_positive(matrices)
     return np.where(proper[:, :, None], mean, np.nan), np.where(proper, var, np.nan)
 
 # %% ../../nbs/20_local.ipynb #e94996b1
-def apart(D: Pair, share: np.ndarray) -> Pair:
-    """D, as `exchange` expects it, with the block's part multiplied by `share` (G, b, b), and
-    without the covariances between the block and the test points.
+def apart(D: Covariances, share: np.ndarray) -> Covariances:
+    """D with the block's part multiplied by `share` (G, b, b), and without the covariances between
+    the block and the test points.
     """
     b = share.shape[1]
-    found = np.zeros_like(D[0])
-    found[:, :b] = share * D[0][:, :b]
-    return found, D[1]
+    with_block = np.zeros_like(D.with_block)
+    with_block[:, :b] = share * D.with_block[:, :b]
+    return D._replace(with_block=with_block)
 
 # %% ../../nbs/20_local.ipynb #3ded61dc
 @dataclass(frozen=True, eq=False)
@@ -124,7 +154,7 @@ class FittedRows:
     n_neighbours: int = 20  # how many rows make up an ad-hoc block; not used if there are blocks
     labels: np.ndarray | None = None  # (B,), the label of each block, as the user gave it
 
-    def parts(self) -> dict[str, Any]:
+    def parts(self) -> dict[str, np.ndarray | int | None]:
         """The fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -151,7 +181,7 @@ class LocalRows(FittedRows):
         return np.where(spread > 0.0, spread, 1.0)
 
     @cached_property
-    def finder(self) -> Any:
+    def finder(self) -> "NearestNeighbors":
         """scikit-learn's search for the nearest row, or with blocks for the block with the
         nearest mean input.
         """
@@ -160,9 +190,10 @@ class LocalRows(FittedRows):
         places = (self.X - self.X[0]) / self.spread
         if self.blocks is not None:
             places = np.stack([places[rows].mean(axis=0) for rows in self.members])
-        return NearestNeighbors(algorithm="kd_tree" if places.shape[1] <= 4 else "brute").fit(
-            places
-        )
+        algorithm = "brute"
+        if places.shape[1] <= 4:
+            algorithm = "kd_tree"
+        return NearestNeighbors(algorithm=algorithm).fit(places)
 
     def nearest(self, X: np.ndarray, k: int) -> np.ndarray:
         """The numbers of the k nearest rows, or of the k nearest blocks, (S, k), nearest first."""
@@ -170,26 +201,26 @@ class LocalRows(FittedRows):
 
     def groups(
         self, X: np.ndarray, n_inducing: int, labels: np.ndarray | None = None
-    ) -> Iterator[Pair]:
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the numbers of the rows of blocks (G, b) and of test points X (S, D) that belong to
         them (G, t). `labels` (S,) are the blocks of the test points if they are given.
         """
         if self.blocks is None:
             k = min(self.n_neighbours, len(self.X))
-            S = len(X)
-            room = max(1, ROOM // n_inducing)
-            step = room if len(self.X) <= room else max(1, room // k)
-            for first in range(0, S, step):
-                tests = np.arange(first, min(first + step, S))
+            step = max(1, ROOM // n_inducing)
+            if len(self.X) > step:
+                step = max(1, step // k)
+            for first in range(0, len(X), step):
+                tests = np.arange(first, min(first + step, len(X)))
                 yield self.nearest(X[tests], k), tests[:, None]
             return
-        labels = self.nearest(X, 1)[:, 0] if labels is None else labels
+        if labels is None:
+            labels = self.nearest(X, 1)[:, 0]
         for b in np.unique(labels):
             tests = np.flatnonzero(labels == b)
             rows = self.members[b]
-            for part in np.array_split(
-                tests, -(-len(tests) // np.clip(len(rows), *FEWEST_AND_MOST))
-            ):
+            most = np.clip(len(rows), *FEWEST_AND_MOST)
+            for part in np.array_split(tests, -(-len(tests) // most)):
                 yield rows[None], part[None]
 
 # %% ../../nbs/20_local.ipynb #d103ec4f
@@ -198,78 +229,118 @@ ROOM = 4_000_000  # entries of V at the rows of a group: 32 MB
 FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
 
 
-def products(rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray) -> Pair:
+def products(rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray) -> Covariances:
     """The inner products of n rows (G, n) of `rows` (N, M), by their numbers, with the first b of
-    them, (G, n, b), and the squared norms of the other rows, (G, n − b). `room` (G, n, M) is
-    scratch.
+    them, and the squared norms of the other rows. `room` (G, n, M) is scratch.
     """
-    own = np.take(rows, numbers, axis=0, out=room[: len(numbers)], mode="clip")
-    return own @ own[:, :b].swapaxes(1, 2), np.einsum("gtm,gtm->gt", own[:, b:], own[:, b:])
+    chosen = np.take(rows, numbers, axis=0, out=room[: len(numbers)], mode="clip")
+    tests = chosen[:, b:]
+    return Covariances(
+        with_block=chosen @ chosen[:, :b].swapaxes(1, 2),
+        at_tests=np.einsum("gtm,gtm->gt", tests, tests),
+    )
 
 # %% ../../nbs/20_local.ipynb #d3074a22
-def stacks(
+class BlockTerms(NamedTuple):
+    """What an exchange needs of G blocks."""
+
+    part: slice  # which of all blocks
+    members: np.ndarray  # (G, b), the numbers of their rows
+    tests: np.ndarray  # (G, t), the numbers of their test points
+    D: Covariances  # of f given u
+    A: list[Covariances]  # of wᵀu under each posterior
+    means: list[np.ndarray]  # (G, b + t, K), of wᵀu under each posterior
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedBlocks:
+    """Blocks with their test points, and the inner vectors of their covariances."""
+
+    model: Model
+    members: np.ndarray  # (G, b)
+    tests: np.ndarray  # (G, t)
+    inputs: np.ndarray  # (n, D), of all rows and test points
+    places: np.ndarray  # (G, b + t), where those of each block are among the inputs
+    VT: np.ndarray  # (n, M)
+    under_q: list[np.ndarray]  # (n, M) for each posterior
+    means: list[np.ndarray]  # (n, K) of wᵀu under each posterior
+
+    def terms(self, parts: Sequence[slice]) -> Iterator[BlockTerms]:
+        """Yield the terms of each part of the blocks."""
+        b = self.members.shape[1]
+        room = np.empty((min(TOGETHER, len(self.places)), self.places.shape[1], self.VT.shape[1]))
+        for part in parts:
+            here = self.places[part]
+            Q = products(self.VT, here, b, room)
+            K = self.model.kernel.stack(self.inputs[here])
+            D = K[:, :, :b] - Q.with_block
+            diagonal = np.einsum("gbb->gb", D[:, :b])  # a view
+            diagonal[...] = np.maximum(diagonal, 0.0)
+            D_tt = np.einsum("gnn->gn", K)[:, b:] - Q.at_tests
+            yield BlockTerms(
+                part=part,
+                members=self.members[part],
+                tests=self.tests[part],
+                D=Covariances(D, np.maximum(D_tt, 0.0)),
+                A=[products(vectors, here, b, room) for vectors in self.under_q],
+                means=[mean[here] for mean in self.means],
+            )
+
+# %% ../../nbs/20_local.ipynb #abbdab6c
+def evaluate_blocks(
     model: Model,
     posteriors: Sequence[Posterior],
     rows: LocalRows,
     X: np.ndarray,
     members: np.ndarray,
     tests: np.ndarray,
-) -> Callable[[Sequence[slice]], Iterator[tuple[Any, ...]]]:
-    """A generator function of slices of the groups. It yields each slice together with D, and with
-    A and the mean of each posterior, as `exchange` expects them, at the rows `members` (G, b) and
-    the test points `tests` (G, t) of X.
-    """
-    b = members.shape[1]
+) -> EvaluatedBlocks:
+    """The blocks of rows `members` (G, b), with the test points `tests` (G, t) of X."""
     wanted = np.zeros(len(rows.X), dtype=bool)
     wanted[members] = True
     used = np.flatnonzero(wanted)
     last = len(used) + np.arange(tests.size).reshape(tests.shape)
-    numbers = np.hstack([np.cumsum(wanted)[members] - 1, last])
     inputs = np.vstack([rows.X[used], X[tests.ravel()]])
-    VT, *own = [np.empty((len(inputs), len(model.features))) for _ in range(1 + len(posteriors))]
+    shape = len(inputs), len(model.features)
+    VT = np.empty(shape)
+    under_q = [np.empty(shape) for _ in posteriors]
 
-    def work(share: Sequence[slice]) -> None:
-        for part in share:
+    def work(parts: Sequence[slice]) -> None:
+        for part in parts:
             V = solve_lower(posteriors[0].Kuu, model.features.Kuf(model.kernel, inputs[part]))
             VT[part] = V.T
-            for half, q in zip(own, posteriors, strict=True):
-                half[part] = solve_lower(q.B, V).T
+            for vectors, q in zip(under_q, posteriors, strict=True):
+                vectors[part] = solve_lower(q.B, V).T
 
-    map_chunks(work, chunk_slices(len(inputs), len(model.features)))
-    means = [(half @ q.b).reshape(len(inputs), -1) for q, half in zip(posteriors, own, strict=True)]
-
-    def at(share: Sequence[slice]) -> Iterator[tuple[Any, ...]]:
-        room = np.empty((min(TOGETHER, len(numbers)), numbers.shape[1], VT.shape[1]))
-        for part in share:
-            here = numbers[part]
-            Q, Q_tt = products(VT, here, b, room)
-            K = model.kernel.stack(inputs[here])
-            D = K[:, :, :b] - Q
-            D_tt = np.einsum("gnn->gn", K)[:, b:] - Q_tt
-            own_D = np.einsum("gbb->gb", D[:, :b])  # a view
-            own_D[...] = np.maximum(own_D, 0.0)
-            A = [products(half, here, b, room) for half in own]
-            yield part, (D, np.maximum(D_tt, 0.0)), A, [mean[here] for mean in means]
-
-    return at
+    map_chunks(work, chunk_slices(*shape))
+    return EvaluatedBlocks(
+        model=model,
+        members=members,
+        tests=tests,
+        inputs=inputs,
+        places=np.hstack([np.cumsum(wanted)[members] - 1, last]),
+        VT=VT,
+        under_q=under_q,
+        means=[
+            (vectors @ q.b).reshape(len(inputs), -1)
+            for q, vectors in zip(posteriors, under_q, strict=True)
+        ],
+    )
 
 # %% ../../nbs/20_local.ipynb #91317a55
 def exchanged(
-    rows: LocalRows,
-    members: np.ndarray,
-    D: Pair,
-    A: Sequence[Pair],
-    means: Sequence[np.ndarray],
-    counted: np.ndarray | float = 1.0,
-    local: bool = True,
-) -> Pair:
+    rows: LocalRows, terms: BlockTerms, counted: np.ndarray | float = 1.0, local: bool = True
+) -> MeanAndVariance:
     """Mean (C, G, t), or (K, G, t) of K outputs, and variance (C, G, t) of f at the test points of
-    the blocks `members` (G, b). Where `counted` (G, b) is 0, a row is left out. Without `local`
-    the result is the global prediction.
+    G blocks. Where `counted` (G, b) is 0, a row is left out. Without `local` the result is the
+    global prediction.
     """
-    D_bb = D[0][:, : members.shape[1]]
+    members = terms.members
+    b = members.shape[1]
+    D = terms.D
+    D_bb = D.with_block[:, :b]
     if rows.blocks is None:
-        share = np.eye(members.shape[1])
+        share = np.eye(b)
         within = np.einsum("gbb->gb", D_bb)
     else:
         labels = rows.blocks[members]
@@ -277,17 +348,35 @@ def exchanged(
         within = share * D_bb
     power = rows.power[members]
     weight = rows.weight[members]
-    found = []
     kept = counted * weight
     if not local:
         D = apart(D, (power / np.where(weight > 0.0, weight, 1.0))[:, :, None] * share)
-    for c, (own, mean) in enumerate(zip(A, means, strict=True)):
+    means = []
+    variances = []
+    for c, (A, mean) in enumerate(zip(terms.A, terms.means, strict=True)):
         tau = rows.precision[c, members]
         nu = np.moveaxis(rows.shift[c : c + mean.shape[2], members], 0, -1)
-        site = [weight[:, :, None] * part for part in site_on_u(within, tau, nu, power)]
-        found.append(exchange(own, D, mean, site, (kept * tau, kept[:, :, None] * nu), rows.signed))
-    mean, var = zip(*found, strict=True)
-    return np.concatenate([np.moveaxis(m, -1, 0) for m in mean]), np.stack(var)
+        site = site_on_u(within, Factor(tau, nu), power)
+        site = Factor(*(weight[:, :, None] * values for values in site))
+        on_f = Factor(kept * tau, kept[:, :, None] * nu)
+        mean, var = exchange(A, D, mean, site, on_f, rows.signed)
+        means.append(np.moveaxis(mean, -1, 0))
+        variances.append(var)
+    return np.concatenate(means), np.stack(variances)
+
+# %% ../../nbs/20_local.ipynb #6e2a5944
+def predict_blocks(
+    blocks: EvaluatedBlocks, rows: LocalRows, mean: np.ndarray, var: np.ndarray
+) -> None:
+    """Write the local predictions at the test points of all blocks to their columns of `mean`
+    (C, S) or (K, S) and `var` (C, S).
+    """
+
+    def work(parts: Sequence[slice]) -> None:
+        for terms in blocks.terms(parts):
+            mean[:, terms.tests], var[:, terms.tests] = exchanged(rows, terms)
+
+    map_chunks(work, chunk_slices(len(blocks.members), 1, TOGETHER))
 
 # %% ../../nbs/20_local.ipynb #5dd68c3e
 @one_blas_thread()
@@ -297,7 +386,7 @@ def local_predict(
     X: np.ndarray,
     rows: LocalRows | None = None,
     blocks: np.ndarray | None = None,
-) -> Pair:
+) -> MeanAndVariance:
     """Mean and variance of f at X (S, D) with the help of the training `rows` of the same fit, or
     without `rows` those of `model_predict`, whose shapes are returned.
 
@@ -316,21 +405,16 @@ def local_predict(
     mean = np.empty((len(posteriors) * K, len(X)))
     var = np.empty((len(posteriors), len(X)))
     for members, tests in rows.groups(X, len(model.features), blocks):
-        at = stacks(model, posteriors, rows, X, members, tests)
-
-        def work(share: Sequence[slice], members=members, tests=tests, at=at) -> None:
-            for part, D, A, means in at(share):
-                mean[:, tests[part]], var[:, tests[part]] = exchanged(
-                    rows, members[part], D, A, means
-                )
-
-        map_chunks(work, chunk_slices(len(members), 1, TOGETHER))
+        predict_blocks(evaluate_blocks(model, posteriors, rows, X, members, tests), rows, mean, var)
     bad = np.flatnonzero(np.isnan(mean).any(axis=0) | np.isnan(var).any(axis=0))
     mean += np.broadcast_to(model.mean(X).T, mean.shape)
     if len(bad):
         mean[:, bad], var[:, bad] = map(np.atleast_2d, model_predict(model, posteriors, X[bad]))
-    several = len(mean) > 1 or posteriors[0].b.ndim > 1
-    return mean if several else mean[0], var[0] if len(var) == 1 else var
+    if len(mean) == 1 and posteriors[0].b.ndim == 1:
+        mean = mean[0]
+    if len(var) == 1:
+        var = var[0]
+    return mean, var
 
 # %% ../../nbs/20_local.ipynb #5c2be287
 def local_rows(
@@ -343,9 +427,9 @@ def local_rows(
     """What local predictions need of the rows and the sites of a fit to data in memory. `power` is
     α of rows without a power of their own; `labels` (B,) are the user's names of the blocks.
     """
-    power, weight = per_row(
-        data.n_data, power=power if data.power is None else data.power, weight=data.weight
-    )
+    if data.power is not None:
+        power = data.power
+    power, weight = per_row(data.n_data, power=power, weight=data.weight)
     sites = fit.site_precision, fit.site_shift
     if fit.own_sites:  # in blocks they are functions of f already
         sites = sites_on_f(*sites, fit.dff, power)
@@ -354,7 +438,7 @@ def local_rows(
 # %% ../../nbs/20_local.ipynb #96cd0d14
 def local_covariance(
     model: Model, posteriors: Sequence[Posterior], X: np.ndarray, rows: LocalRows | None = None
-) -> Pair:
+) -> MeanAndVariance:
     """Mean and covariance of f at X (S, D): local means and variances with the correlations of the
     global prediction, or without `rows` those of `model_covariance`, whose shapes are returned.
     """
@@ -362,8 +446,8 @@ def local_covariance(
     if rows is None:
         return mean, cov
     mean, var = local_predict(model, posteriors, X, rows)
-    own = np.maximum(np.einsum("...ss->...s", cov), np.finfo(float).tiny)
-    ratio = np.sqrt(var / own)
+    global_var = np.maximum(np.einsum("...ss->...s", cov), np.finfo(float).tiny)
+    ratio = np.sqrt(var / global_var)
     return mean, ratio[..., :, None] * cov * ratio[..., None, :]
 
 # %% ../../nbs/20_local.ipynb #5145927a
@@ -376,23 +460,25 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     K = np.prod(posteriors[0].b.shape[1:], dtype=int)
     mean, var = (np.full((2, n, data.n_data), np.nan) for n in (C * K, C))
     for members, tests, counted in left_out_groups(rows):
-        at = stacks(model, posteriors, rows, data.X, members, tests)
-        for part, D, A, means in at(chunk_slices(len(members), 1, TOGETHER)):
+        blocks = evaluate_blocks(model, posteriors, rows, data.X, members, tests)
+        for terms in blocks.terms(chunk_slices(len(members), 1, TOGETHER)):
             for i, local in enumerate((True, False)):
-                mean[i][:, tests[part]], var[i][:, tests[part]] = exchanged(
-                    rows, members[part], D, A, means, counted[part], local
+                mean[i][:, terms.tests], var[i][:, terms.tests] = exchanged(
+                    rows, terms, counted[terms.part], local
                 )
-    good = np.flatnonzero(np.isfinite(mean).all(axis=(0, 1)))
-    if not len(good):
+    predicted = np.flatnonzero(np.isfinite(mean).all(axis=(0, 1)))
+    if not len(predicted):
         return -np.inf
-    few = data.at(good)
-    mean = mean[..., good] + model.mean(data.X[good]).T
-    var = var[..., good] + few.known_variance
-    single = C * K == 1 and data.y.ndim == 1
-    likelihood = model.likelihood.at(few.X)
+    held_out = data.at(predicted)
+    mean = mean[..., predicted] + model.mean(held_out.X).T
+    var = var[..., predicted] + held_out.known_variance
+    if C * K == 1 and data.y.ndim == 1:
+        mean = mean[:, 0]
+    if C == 1:
+        var = var[:, 0]
+    likelihood = model.likelihood.at(held_out.X)
     local, known = (
-        predictive_log_density(likelihood, few.y, m[0] if single else m, v[0] if C == 1 else v)
-        for m, v in zip(mean, var, strict=True)
+        predictive_log_density(likelihood, held_out.y, mean[i], var[i]) for i in range(2)
     )
     return float(np.mean(local - known))
 
@@ -412,10 +498,10 @@ def left_out_groups(rows: LocalRows) -> Iterator[tuple[np.ndarray, np.ndarray, n
         members[absent, -1] = chosen[absent]
         yield members, chosen[:, None], members != chosen[:, None]
     elif len(rows.members) > 1:
-        own = rows.blocks[chosen]
+        block = rows.blocks[chosen]
         near = rows.nearest(rows.X[chosen], 2)
-        other = np.where(near[:, 0] == own, near[:, 1], near[:, 0])
-        for pair in np.unique(np.column_stack([own, other]), axis=0):
+        other = np.where(near[:, 0] == block, near[:, 1], near[:, 0])
+        for pair in np.unique(np.column_stack([block, other]), axis=0):
             members = np.concatenate([rows.members[b] for b in pair])[None]
-            here = chosen[(own == pair[0]) & (other == pair[1])][None]
+            here = chosen[(block == pair[0]) & (other == pair[1])][None]
             yield members, here, rows.blocks[members] != pair[0]
