@@ -74,9 +74,9 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
     """The row of one fit: coverage, lengths, the histogram of P(Y ≤ y), the advice of the summary,
     as far as its first colon or comma, and for Gaussian noise what leave-one-out cavities say.
     """
-    X, y, X_test, y_test = rows_of(
-        job["data"], job["split"], most_rows // 3 if job["likelihood"] in SLOW else most_rows
-    )
+    if job["likelihood"] in SLOW:
+        most_rows //= 3
+    X, y, X_test, y_test = rows_of(job["data"], job["split"], most_rows)
     options = {
         "n_inducing": job["M"],
         "power": job["power"],
@@ -85,35 +85,48 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
     }
     if job["likelihood"] == "classes":
         model = SparsePEPClassifier(**options)
-        row = fitted(model, X, y)
-        proba = model.predict_proba(X_test)
-        hit = model.classes_[proba.argmax(axis=1)] == y_test
-        sure = proba.max(axis=1)
-        bins = np.digitize(sure, [0.6, 0.7, 0.8, 0.9, 0.95])
-        row |= {f"n_{k}": int(np.sum(bins == k)) for k in range(6)}
-        row |= {f"hit_{k}": float(np.sum(hit[bins == k])) for k in range(6)} | {
-            f"sure_{k}": float(np.sum(sure[bins == k])) for k in range(6)
-        }
-        return [row | {"nll": -float(np.mean(model.predict_log_density(X_test, y_test)))}]
-    gaussian = job["likelihood"] == "gaussian"
-    model = (
-        SparsePEPRegressor(**options)
-        if gaussian
-        else SparsePEP(likelihood=job["likelihood"], **options)
-    )
+    elif job["likelihood"] == "gaussian":
+        model = SparsePEPRegressor(**options)
+    else:
+        model = SparsePEP(likelihood=job["likelihood"], **options)
     row = fitted(model, X, y)
+    row["nll"] = -float(np.mean(model.predict_log_density(X_test, y_test)))
+    if job["likelihood"] == "classes":
+        return [row | hits_of(model, X_test, y_test)]
+    row |= coverage_of(model, X_test, y_test, np.std(y))
+    if job["likelihood"] == "gaussian":
+        row |= leave_one_out(model, X, y, X_test, y_test)
+    return [row]
+
+
+def hits_of(model: SparsePEPClassifier, X: np.ndarray, y: np.ndarray) -> dict:
+    """The number of predicted labels, of right ones among them, and the sum of their
+    probabilities, in six bins of the probability.
+    """
+    proba = model.predict_proba(X)
+    hit = model.classes_[proba.argmax(axis=1)] == y
+    sure = proba.max(axis=1)
+    bins = np.digitize(sure, [0.6, 0.7, 0.8, 0.9, 0.95])
+    row = {f"n_{k}": int(np.sum(bins == k)) for k in range(6)}
+    row |= {f"hit_{k}": float(np.sum(hit[bins == k])) for k in range(6)}
+    return row | {f"sure_{k}": float(np.sum(sure[bins == k])) for k in range(6)}
+
+
+def coverage_of(model: SparsePEP, X: np.ndarray, y: np.ndarray, unit: float) -> dict:
+    """Coverage and lengths of intervals, the latter in a unit, the histogram of P(Y ≤ y), and the
+    advice of the summary.
+    """
+    row = {}
     for level in LEVELS:
-        lower, upper = model.predict_interval(X_test, level)
-        row[f"covered_{level}"] = float(np.mean((lower <= y_test) & (y_test <= upper)))
-        row[f"length_{level}"] = float(np.mean(upper - lower) / np.std(y))
-    counts = np.histogram(pit_of(model, X_test, y_test), BINS, (0.0, 1.0))[0]
-    row |= {f"pit_{k}": int(count) for k, count in enumerate(counts)} | {"n_test": len(y_test)}
-    row |= {
-        "nll": -float(np.mean(model.predict_log_density(X_test, y_test))),
-        "unexplained": model.diagnostics_["unexplained_share"],
-    }
-    row |= {"advice": "; ".join(re.findall("^advice +([^:,]+)", model.summary(), re.M))}
-    return [row | leave_one_out(model, X, y, X_test, y_test) if gaussian else row]
+        lower, upper = model.predict_interval(X, level)
+        row[f"covered_{level}"] = float(np.mean((lower <= y) & (y <= upper)))
+        row[f"length_{level}"] = float(np.mean(upper - lower) / unit)
+    counts = np.histogram(pit_of(model, X, y), BINS, (0.0, 1.0))[0]
+    row |= {f"pit_{k}": int(count) for k, count in enumerate(counts)}
+    row["n_test"] = len(y)
+    row["unexplained"] = model.diagnostics_["unexplained_share"]
+    row["advice"] = "; ".join(re.findall("^advice +([^:,]+)", str(model.summary()), re.M))
+    return row
 
 
 def leave_one_out(
@@ -142,33 +155,30 @@ def leave_one_out(
     }
 
 
+def likelihood_jobs(likelihood: str, grid: list[dict]) -> list[dict]:
+    """The jobs of a grid with one likelihood."""
+    return [job | {"likelihood": likelihood} for job in grid]
+
+
 def jobs_of(size: str) -> list[dict]:
     """The grid on five splits: Gaussian noise, Student's t and noise that varies at every power,
     counts and classes at power 0.5.
     """
-    sets = SETS if at_hand() else ("diabetes",)
     if size == "quick":
-        return [
-            job | {"likelihood": "gaussian"}
-            for job in grid_of(
-                ("boston", "yacht") if at_hand() else ("diabetes",), 1, (0.0, 1.0), (10,)
-            )
-        ]
-    jobs = [job | {"likelihood": "gaussian"} for job in grid_of(sets, 5, POWERS, (50,))]
+        sets = ("boston", "yacht") if at_hand() else ("diabetes",)
+        return likelihood_jobs("gaussian", grid_of(sets, 1, (0.0, 1.0), (10,)))
+    sets = SETS if at_hand() else ("diabetes",)
+    grid = grid_of(sets, 5, POWERS, (50,))
+    jobs = likelihood_jobs("gaussian", grid)
     if at_hand():
-        for likelihood in ("poisson", "negative_binomial"):
-            jobs += [
-                job | {"likelihood": likelihood} for job in grid_of((COUNTED,), 5, (0.5,), (50,))
-            ]
-        jobs += [
-            job | {"likelihood": "classes"} for job in grid_of(CLASSIFICATION, 5, (0.5,), (50,))
-        ]
-        jobs += [job | {"likelihood": "gaussian"} for job in grid_of(sets, 1, (0.5,), (200,))]
-    return jobs + [
-        job | {"likelihood": likelihood}
-        for likelihood in SLOW
-        for job in grid_of(sets, 5, POWERS, (50,))
-    ]
+        counts = grid_of((COUNTED,), 5, (0.5,), (50,))
+        jobs += likelihood_jobs("poisson", counts)
+        jobs += likelihood_jobs("negative_binomial", counts)
+        jobs += likelihood_jobs("classes", grid_of(CLASSIFICATION, 5, (0.5,), (50,)))
+        jobs += likelihood_jobs("gaussian", grid_of(sets, 1, (0.5,), (200,)))
+    for likelihood in SLOW:
+        jobs += likelihood_jobs(likelihood, grid)
+    return jobs
 
 
 def study(size: str) -> Study:

@@ -14,6 +14,24 @@ from studies.statistics import average_ranks, gains, units, win_matrix, wins
 MARKERS = "osD^v<>P"
 
 
+def ends_of_middle(values: np.ndarray) -> np.ndarray:
+    """The ends of an axis that shows the middle 96 % of some values, and others as far away as
+    these reach.
+    """
+    low, high = np.quantile(values, [0.02, 0.98])
+    near = values[(values >= 2.0 * low - high) & (values <= 2.0 * high - low)]
+    margin = 0.06 * np.ptp(near)
+    return np.array([near.min() - margin, near.max() + margin])
+
+
+def draw_gains(gain: np.ndarray, ax: Axes) -> None:
+    """Draw a histogram of gains, of which the largest 5 % are drawn at the edge."""
+    reach = np.quantile(np.abs(gain), 0.95) or 1.0
+    ax.hist(np.clip(gain, -reach, reach), 21, range=(-reach, reach), color="0.6")
+    ax.axvline(0.0, color="black", lw=0.8)
+    ax.set(xticks=[], yticks=[])
+
+
 def plot_pairs(table: pd.DataFrame, score: str, ax: Axes) -> None:
     """Draw the scores of two methods against each other, a point for each run; below the line the
     first one, which is on the vertical axis, is better. An inset has the histogram of the gains,
@@ -21,31 +39,17 @@ def plot_pairs(table: pd.DataFrame, score: str, ax: Axes) -> None:
     edge.
     """
     points = table.to_numpy()[:, ::-1]
-    is_log = points.min() > 0.0 and points.max() > 20.0 * points.min()
-    seen = np.log(points) if is_log else points
-    low, high = np.quantile(seen, [0.02, 0.98])
-    near = seen[(seen >= 2.0 * low - high) & (seen <= 2.0 * high - low)]
-    ends = near.min() - 0.06 * np.ptp(near), near.max() + 0.06 * np.ptp(near)
-    ends = np.exp(ends) if is_log else ends
+    scale = "linear"
+    ends = ends_of_middle(points)
+    if points.min() > 0.0 and points.max() > 20.0 * points.min():
+        scale = "log"
+        ends = np.exp(ends_of_middle(np.log(points)))
     drawn = pd.DataFrame(np.clip(points, *ends), table.index)
-    ax.set(
-        xscale="log" if is_log else "linear",
-        yscale="log" if is_log else "linear",
-        xlim=ends,
-        ylim=ends,
-    )
+    ax.set(xscale=scale, yscale=scale, xlim=ends, ylim=ends)
     ax.plot(ends, ends, color="black", lw=0.8)
     for k, (name, part) in enumerate(drawn.groupby(level="data", sort=False)):
-        ax.plot(
-            part[0],
-            part[1],
-            MARKERS[k % 8],
-            color=f"C{k}",
-            ms=4,
-            alpha=0.8,
-            label=name,
-            clip_on=False,
-        )
+        style = {"color": f"C{k}", "ms": 4, "alpha": 0.8, "clip_on": False}
+        ax.plot(part[0], part[1], MARKERS[k % 8], label=name, **style)
     a, b = table.columns
     share = units(wins(gains(table))).mean()
     ax.set(xlabel=f"{score.upper()}, power {b:g}", ylabel=f"{score.upper()}, power {a:g}")
@@ -53,13 +57,10 @@ def plot_pairs(table: pd.DataFrame, score: str, ax: Axes) -> None:
     ax.set_box_aspect(1)
     place = ax.transAxes.inverted().transform(ax.transData.transform(drawn))
     x, y = place.T
-    left = np.sum((x < 0.4) & (y > 0.7)) <= np.sum((x > 0.6) & (y < 0.3))  # the emptier corner
-    inset = ax.inset_axes([0.03, 0.72, 0.36, 0.25] if left else [0.61, 0.03, 0.36, 0.25])
-    gain = gains(table)
-    reach = np.quantile(np.abs(gain), 0.95) or 1.0
-    inset.hist(np.clip(gain, -reach, reach), 21, range=(-reach, reach), color="0.6")
-    inset.axvline(0.0, color="black", lw=0.8)
-    inset.set(xticks=[], yticks=[])
+    corner = [0.61, 0.03, 0.36, 0.25]
+    if np.sum((x < 0.4) & (y > 0.7)) <= np.sum((x > 0.6) & (y < 0.3)):  # the emptier one
+        corner = [0.03, 0.72, 0.36, 0.25]
+    draw_gains(gains(table), ax.inset_axes(corner))
 
 
 def plot_win_matrix(table: pd.DataFrame, score: str, ax: Axes) -> None:

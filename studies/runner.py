@@ -9,7 +9,7 @@ import platform
 import subprocess
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import date
 from importlib.metadata import version
@@ -41,9 +41,8 @@ class Study:
     def path(self, folder: Path, job: dict) -> Path:
         """The file with the rows of a job."""
         text = json.dumps([job, self.settings], sort_keys=True)
-        return (
-            folder / f"{self.name}.parts" / f"{hashlib.sha256(text.encode()).hexdigest()[:20]}.json"
-        )
+        name = hashlib.sha256(text.encode()).hexdigest()[:20]
+        return folder / f"{self.name}.parts" / f"{name}.json"
 
 
 def commit_here() -> str:
@@ -70,6 +69,58 @@ def do_job(
     beside.replace(path)
 
 
+def pool_of(workers: int) -> Executor:
+    """A pool of processes with one thread of BLAS each, or of one thread of this process."""
+    if workers == 1:
+        return ThreadPoolExecutor(1)
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # read by BLAS when a process starts
+    return ProcessPoolExecutor(workers, get_context("spawn"))
+
+
+def do_jobs(study: Study, folder: Path, pool: Executor) -> list[str]:
+    """Do the jobs that have no file yet; a line for each that ended with a numerical error or a
+    lack of memory.
+    """
+    commit = commit_here()
+    futures = {}
+    for job in study.jobs:
+        path = study.path(folder, job)
+        if not path.exists():
+            future = pool.submit(do_job, study.fit, study.settings, job, path, commit)
+            futures[future] = "/".join(map(str, job.values()))
+    errors = []
+    n_jobs = len(study.jobs)
+    finished = n_jobs - len(futures)
+    for future in tqdm(as_completed(futures), study.name, n_jobs, initial=finished, disable=None):
+        try:
+            future.result()
+        except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
+            errors.append(f"{futures[future]}: {' '.join(str(error).split())}")
+    return errors
+
+
+def write_table(study: Study, folder: Path) -> pd.DataFrame:
+    """The rows of all jobs that are done, in a CSV file, with notes on how they came about beside
+    it.
+    """
+    paths = [study.path(folder, job) for job in study.jobs]
+    done = [path for path in paths if path.exists()]
+    rows = pd.DataFrame([row for path in done for row in json.loads(path.read_text())])
+    rows.to_csv(folder / f"{study.name}.csv", index=False)
+    versions = {name: version(name) for name in ("sparse_pep", "numpy", "scipy", "scikit-learn")}
+    notes = {
+        "study": study.name,
+        "settings": study.settings,
+        "jobs": len(paths),
+        "jobs_done": len(done),
+        "versions": {"python": platform.python_version()} | versions,
+        "commits": rows["commit"].unique().tolist() if len(rows) else [],
+        "date": str(date.today()),
+    }
+    (folder / f"{study.name}.json").write_text(json.dumps(notes, indent=1) + "\n")
+    return rows
+
+
 def run_study(
     study: Study, folder: Path, workers: int | None = None
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -79,51 +130,14 @@ def run_study(
     error or a lack of memory; other errors stop the study. Several workers use one thread of BLAS
     each; a single one is this process, with all threads.
     """
-    workers = workers or os.cpu_count() or 1
-    commit = commit_here()
-    paths = [study.path(folder, job) for job in study.jobs]
-    paths[0].parent.mkdir(parents=True, exist_ok=True)
-    left = [(job, path) for job, path in zip(study.jobs, paths, strict=True) if not path.exists()]
-    if workers > 1:
-        os.environ.update(dict.fromkeys(THREADS, "1"))  # read by BLAS when a process starts
-    errors = []
-    context = get_context("spawn")
-    with ThreadPoolExecutor(1) if workers == 1 else ProcessPoolExecutor(workers, context) as pool:
-        futures = {
-            pool.submit(do_job, study.fit, study.settings, *one, commit): one[0] for one in left
-        }
-        done = as_completed(futures)
+    (folder / f"{study.name}.parts").mkdir(parents=True, exist_ok=True)
+    with pool_of(workers or os.cpu_count() or 1) as pool:
         try:
-            for future in tqdm(
-                done, study.name, len(paths), initial=len(paths) - len(left), disable=None
-            ):
-                try:
-                    future.result()
-                except (ArithmeticError, MemoryError, ValueError, np.linalg.LinAlgError) as error:
-                    errors.append(
-                        f"{'/'.join(map(str, futures[future].values()))}: "
-                        f"{' '.join(str(error).split())}"
-                    )
+            errors = do_jobs(study, folder, pool)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    rows = pd.DataFrame(
-        [row for path in paths if path.exists() for row in json.loads(path.read_text())]
-    )
-    rows.to_csv(folder / f"{study.name}.csv", index=False)
-    versions = {name: version(name) for name in ("sparse_pep", "numpy", "scipy", "scikit-learn")}
-    notes = {
-        "study": study.name,
-        "settings": study.settings,
-        "jobs": len(paths),
-        "jobs_done": sum(path.exists() for path in paths),
-    }
-    notes |= {
-        "versions": {"python": platform.python_version()} | versions,
-        "commits": rows["commit"].unique().tolist() if len(rows) else [],
-        "date": str(date.today()),
-    }
-    (folder / f"{study.name}.json").write_text(json.dumps(notes, indent=1) + "\n")
+    rows = write_table(study, folder)
     return rows, errors
 
 
@@ -145,16 +159,9 @@ def provenance(path: str | Path) -> str:
     changed = subprocess.run(
         words, cwd=Path(__file__).parents[1], capture_output=True, check=False
     ).returncode
-    said = {0: "with the package as it is", 1: "files of the package have changed since"}
-    return "; ".join(
-        filter(
-            None,
-            [
-                f"made until {notes['date']} by commit {', '.join(notes['commits'])}",
-                said.get(changed),
-            ],
-        )
-    )
+    states = {0: "; with the package as it is", 1: "; files of the package have changed since"}
+    commits = ", ".join(notes["commits"])
+    return f"made until {notes['date']} by commit {commits}{states.get(changed, '')}"
 
 
 def read_results(path: str | Path) -> pd.DataFrame:
