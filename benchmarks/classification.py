@@ -18,12 +18,13 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Likelihood, Logit, Poisson, Probit
+from sparse_pep.model import Model
 from sparse_pep.numerics.threads import one_blas_thread
 
 DIMENSIONS = 8
 
 
-def problem(n_data: int, n_inducing: int) -> tuple[training.Model, np.ndarray, np.ndarray]:
+def problem(n_data: int, n_inducing: int) -> tuple[Model, np.ndarray, np.ndarray]:
     """A model with ARD kernel and k-means centres, labels of a smooth function with probit
     noise.
     """
@@ -33,7 +34,7 @@ def problem(n_data: int, n_inducing: int) -> tuple[training.Model, np.ndarray, n
     y = Probit().sample(f, rng)
     Z = training.kmeans_points(X, n_inducing, rng)
     kernel = SquaredExponential(1.0, np.full(DIMENSIONS, np.sqrt(DIMENSIONS)))
-    return training.Model(kernel, InducingPoints(Z), Probit()), X, y
+    return Model(kernel, InducingPoints(Z), Probit()), X, y
 
 
 @one_blas_thread()

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.cluster.vq import kmeans2
 from scipy.special import log_ndtr
 
-from benchmarks.measure import CLOCK, Objective, Recorded, Start, TimeIsUp
+from benchmarks.objective import CLOCK, Objective, Recorded, Start, TimeIsUp
 
 # and M
 SETS = {

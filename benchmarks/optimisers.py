@@ -23,6 +23,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -42,11 +43,13 @@ from sparse_pep.training import LBFGS
 from sparse_pep.training.lbfgs import (
     FEWEST_AND_MOST,
     LAST,
+    STALLED,
     Objective,
     TimeLimit,
     WarmEvidence,
     units_of,
 )
+from sparse_pep.training.strategies import search_initial_lengthscale
 
 INDUCING = 50
 POWER = 0.5
@@ -91,66 +94,75 @@ def problem(
     rows = Rows(np.ascontiguousarray(X[train]), y[train])
     points = InducingPoints(training.kmeans_points(rows.X, n_inducing, rng))
     start = Model(training.initial_kernel(rows.X, rows.y), points, Gaussian(1.0))
-    return training.search_initial_lengthscale(start, rows), rows, X[test], y[test]
+    return search_initial_lengthscale(start, rows), rows, X[test], y[test]
+
+
+class Settings(NamedTuple):
+    """How a run goes. With `softplus`, positive parameters are log(1 + exp(v)), not exp(v);
+    `memory` is the length of the history, and `most` evaluations replace the default rule.
+    """
+
+    relative: float = 0.0
+    memory: int = 50
+    fixed: tuple[str, ...] = ()
+    tol: float = TOL
+    most: int | None = None
+    max_iter: int = 10**6
+    softplus: bool = False
+    power: float = POWER
 
 
 class Run:
     """One run of L-BFGS. Its variables are the parameters in their units, or v with parameters
     start + `root` v; if `relative` is not 0, the unit of inducing inputs is this number of present
-    lengthscales. With `softplus`, positive parameters are log(1 + exp(v)), not exp(v). `most`
-    evaluations replace the default rule.
+    lengthscales.
     """
 
     def __init__(
         self,
         model: Model,
         rows: Rows,
-        root=None,
-        relative: float = 0.0,
-        memory: int = 50,
-        fixed=(),
-        tol=TOL,
-        most=None,
-        max_iter=10**6,
-        softplus=False,
-        power=POWER,
+        root: np.ndarray | None = None,
+        settings: Settings = Settings(),  # noqa: B008
     ):
-        self.objective = Objective(model, WarmEvidence(Problem(rows, power, jitter=JITTER)), fixed)
+        evidence = WarmEvidence(Problem(rows, settings.power, jitter=JITTER))
+        self.objective = Objective(model, evidence, settings.fixed)
         self.rows = rows
-        self.softplus = softplus
+        self.settings = settings
         self.units = units_of(self.objective.trained)
         self.root = root
-        self.relative = relative
-        self.tol = tol
-        self.most = most
-        self.places, self.lengths = self.mask("features.Z"), self.mask("kernel.log_lengthscale")
-        self.units = np.where(self.places & (relative > 0.0), relative or 1.0, self.units)
+        self.places = self.mask("features.Z")
+        self.lengths = self.mask("kernel.log_lengthscale")
+        if settings.relative:
+            self.units = np.where(self.places, settings.relative, self.units)
         self.best = (-np.inf, None)
         self.path = []
         self.times = []
         self.heights = []
         self.worst = np.inf
-        v = (
-            np.zeros(len(self.units))
-            if root is not None
-            else self.variables(self.objective.start) / self.units
-        )
-        rules = {
-            "maxcor": memory,
-            "ftol": 0.0,
-            "gtol": 1e-3 * tol * rows.n_data,
-            "maxiter": max_iter,
-            "maxfun": most or 10**6,
-        }
+        v = np.zeros(len(self.units))
+        if root is None:
+            v = self.variables(self.objective.start) / self.units
         with one_blas_thread():
-            for _ in range(2):
-                self.end = minimize(
-                    self, v, jac=True, method="L-BFGS-B", callback=self.record, options=rules
-                )
-                v = self.end.x
-                if self.end.status != training.STALLED:
-                    break
+            self.minimise(v)
         self.model = self.objective.model_at(self.best[1])
+
+    def minimise(self, v: np.ndarray) -> None:
+        """Run L-BFGS from v, and once more where it ends if its line search failed."""
+        rules = {
+            "maxcor": self.settings.memory,
+            "ftol": 0.0,
+            "gtol": 1e-3 * self.settings.tol * self.rows.n_data,
+            "maxiter": self.settings.max_iter,
+            "maxfun": self.settings.most or 10**6,
+        }
+        for _ in range(2):
+            self.end = minimize(
+                self, v, jac=True, method="L-BFGS-B", callback=self.record, options=rules
+            )
+            v = self.end.x
+            if self.end.status != STALLED:
+                break
 
     def mask(self, wanted: str) -> np.ndarray:
         """Which entries of the vector belong to a parameter."""
@@ -169,9 +181,9 @@ class Run:
         """The parameters with relative inducing inputs or inverse softplus, if these are wanted."""
         vector = vector.copy()
         logs = self.objective.logs
-        if self.relative:
+        if self.settings.relative:
             vector[self.places] /= self.lengthscales(vector)
-        if self.softplus:
+        if self.settings.softplus:
             vector[logs] = np.log(np.expm1(np.exp(vector[logs])))
         return vector
 
@@ -179,9 +191,9 @@ class Run:
         """Minus objective and gradient, as in `training.LBFGSObjective`."""
         vector = self.units * v if self.root is None else self.objective.start + self.root @ v
         self.times.append(time.process_time())
-        if self.relative:
+        if self.settings.relative:
             vector[self.places] *= self.lengthscales(vector)
-        if self.softplus:
+        if self.settings.softplus:
             logs = self.objective.logs
             own = vector[self.objective.logs]
             vector[logs] = np.log(np.logaddexp(0.0, own))
@@ -195,11 +207,11 @@ class Run:
         if value > self.best[0]:
             self.best = value, vector
         self.path.append(self.best[0] / self.rows.n_data)
-        if self.relative:
+        if self.settings.relative:
             through = (slope * vector)[self.places].reshape(-1, self.lengths.sum())
             slope[self.lengths] += through.sum(axis=0)
             slope[self.places] *= self.lengthscales(vector)
-        if self.softplus:
+        if self.settings.softplus:
             slope[logs] *= expit(own) / np.logaddexp(0.0, own)
         return -value, -(self.units * slope if self.root is None else self.root.T @ slope)
 
@@ -213,11 +225,10 @@ class Run:
         self.heights.append(-intermediate_result.fun)
         last = len(self.heights) - 1
         window = int(np.clip(LAST * len(self.heights), *FEWEST_AND_MOST))
-        if (
-            self.most is None
-            and last >= window
-            and self.heights[-1] - self.heights[-1 - window] < self.tol * self.rows.n_data
-        ):
+        if self.settings.most is not None or last < window:
+            return
+        gain = self.heights[-1] - self.heights[-1 - window]
+        if gain < self.settings.tol * self.rows.n_data:
             raise StopIteration
 
     def spread(self, share: float) -> np.ndarray:
@@ -248,9 +259,10 @@ def doubled(model: Model, rows: Rows, pick) -> Run:
     size = 20 * INDUCING
     root = None
     while size < rows.n_data / 1.5:
-        run = Run(model, pick(size), root, tol=1e-3, max_iter=60)
+        run = Run(model, pick(size), root, Settings(tol=1e-3, max_iter=60))
         larger = 2 * size
-        larger = larger if larger < rows.n_data / 1.5 else rows.n_data
+        if larger >= rows.n_data / 1.5:
+            larger = rows.n_data
         model = run.model
         root = run.spread(size / larger)
         size = larger
@@ -267,9 +279,10 @@ def starts_of(name: str) -> list[dict]:
     every = None
     lines = []
 
-    def after_sample(keep: bool = False, **asked) -> Run:
+    def after_sample(keep: bool = False, fixed: tuple[str, ...] = ()) -> Run:
         first = Run(model, pick(small))
-        return Run(first.model, rows, first.spread(small / rows.n_data) if keep else None, **asked)
+        root = first.spread(small / rows.n_data) if keep else None
+        return Run(first.model, rows, root, Settings(fixed=fixed))
 
     ways = {
         "all rows": lambda: Run(model, rows),
@@ -314,13 +327,13 @@ def paths_of(name: str) -> list[dict]:
         },
     }
     paths = {
-        way: np.array(Run(model, rows, most=EVALUATIONS, **asked).path)
-        for way, asked in ways.items()
+        way: np.array(Run(model, rows, settings=Settings(most=EVALUATIONS, **changes)).path)
+        for way, changes in ways.items()
     }
-    first = Run(model, rows, fixed=("features.Z",), most=40, max_iter=30)
-    paths["hyper-parameters first"] = np.array(
-        [*first.path, *Run(first.model, rows, most=EVALUATIONS - len(first.path)).path]
-    )
+    settings = Settings(fixed=("features.Z",), most=40, max_iter=30)
+    first = Run(model, rows, settings=settings)
+    then = Run(first.model, rows, settings=Settings(most=EVALUATIONS - len(first.path)))
+    paths["hyper-parameters first"] = np.array([*first.path, *then.path])
     best = max(path.max() for path in paths.values())
     lines = []
     for way, path in paths.items():
@@ -349,11 +362,8 @@ def variables_of(name: str) -> list[dict]:
         Gaussian(start.noise_variance),
     )
     for softplus, memory in ((False, 50), (False, 10), (True, 50), (True, 10)):
-        path = np.array(
-            Run(model, rows, memory=memory, softplus=softplus, power=0.0, tol=0.0, most=115).path[
-                :115
-            ]
-        )
+        settings = Settings(memory=memory, softplus=softplus, power=0.0, tol=0.0, most=115)
+        path = np.array(Run(model, rows, settings=settings).path[:115])
         now = path if now is None else now
         there = 1 + np.argmax(path >= now[-1]) if path[-1] >= now[-1] else np.nan
         key = {

@@ -146,40 +146,49 @@ QUICK = Sizes(
 )
 
 
+def energy_rows(sizes: Sizes, system: str) -> Iterator[Row]:
+    """An evaluation of the evidence and its gradient, at every size and power."""
+    for N, M in sizes.energy:
+        for power in ENERGY_POWERS[system]:
+            yield Row("energy", system, N, M, power, sizes.seconds)
+
+
+def training_rows(sizes: Sizes, system: str) -> Iterator[Row]:
+    """Training of a regression; others have power 0 only."""
+    for power in ENERGY_POWERS[system] if system == "ours" else (0.0,):
+        yield Row("training", system, *sizes.training, power, sizes.iterations)
+
+
+def classification_rows(sizes: Sizes, system: str) -> Iterator[Row]:
+    """Training of a classifier, also for longer where the parameters of q are trained too."""
+    budgets = [sizes.iterations]
+    if system not in ("ours", "gpy"):
+        budgets.append(LONG * sizes.iterations)
+    for power in LABEL_POWERS[system]:
+        for budget in budgets:
+            yield Row("classification", system, *sizes.classification, power, budget)
+
+
+def prediction_rows(sizes: Sizes, system: str) -> Iterator[Row]:
+    """Predictions of a regression."""
+    for power in (0.0, 1.0) if system == "ours" else (0.0,):
+        yield Row("prediction", system, *sizes.prediction, power, sizes.seconds)
+
+
+PLANS = {
+    "energy": energy_rows,
+    "training": training_rows,
+    "classification": classification_rows,
+    "prediction": prediction_rows,
+}
+
+
 def planned(sizes: Sizes, systems: list[str], tasks: list[str]) -> Iterator[Row]:
-    """All rows, ours first wherever others are compared with it."""
-    systems = [system for system in systems if system in ENERGY_POWERS]
-    if "energy" in tasks:
-        for size in sizes.energy:
-            yield from (
-                Row("energy", s, *size, power, sizes.seconds)
-                for s in systems
-                for power in ENERGY_POWERS[s]
-            )
-    if "training" in tasks:
-        for system in systems:
-            powers = ENERGY_POWERS[system] if system == "ours" else (0.0,)
-            yield from (
-                Row("training", system, *sizes.training, power, sizes.iterations)
-                for power in powers
-            )
-    if "classification" in tasks:
-        for system in systems:
-            budgets = [sizes.iterations] + [LONG * sizes.iterations] * (
-                system not in ("ours", "gpy")
-            )
-            for power in LABEL_POWERS[system]:
-                yield from (
-                    Row("classification", system, *sizes.classification, power, budget)
-                    for budget in budgets
-                )
-    if "prediction" in tasks:
-        for system in systems:
-            powers = (0.0, 1.0) if system == "ours" else (0.0,)
-            yield from (
-                Row("prediction", system, *sizes.prediction, power, sizes.seconds)
-                for power in powers
-            )
+    """All rows, those of a size together, and ours first wherever others are compared with it."""
+    for task, rows_of in PLANS.items():
+        if task in tasks:
+            rows = [row for system in systems for row in rows_of(sizes, system)]
+            yield from sorted(rows, key=lambda row: (row.N, row.M))
 
 
 def growing(sizes: Sizes) -> Iterator[Row]:
@@ -383,8 +392,8 @@ def interpreters(named: list[str]) -> dict[str, str]:
     return {name: both[name] for name in MODULES if name in both}
 
 
-def main() -> None:
-    """Run the suite from the command line."""
+def arguments() -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -408,20 +417,24 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=400.0, help="most seconds a row")
     parser.add_argument("--quick", action="store_true", help="small sizes, few repeats")
     parser.add_argument("--out", type=Path, default=ROOT / "nbs" / "about" / "benchmarks")
-    given = parser.parse_args()
-    begin = time.perf_counter()
-    pythons = interpreters(given.python)
-    versions = {
-        name: child(python, [name, "versions"], given.threads, given.limit)
-        for name, python in pythons.items()
-    }
+    return parser.parse_args()
+
+
+def write_about(given: argparse.Namespace, pythons: dict[str, str]) -> None:
+    """Write when and where the suite ran, with the versions of all systems. Those of systems that
+    take no part stay, as their rows do, but rows of another kind of run are removed.
+    """
     given.out.mkdir(parents=True, exist_ok=True)
     note = given.out / "about.json"
-    old = json.loads(note.read_text()) if note.exists() else {"quick": given.quick, "versions": {}}
-    if old["quick"] != given.quick:
-        for name in COLUMNS:  # rows of another kind of run
-            (given.out / f"{name}.csv").unlink(missing_ok=True)
-    versions = old["versions"] | versions  # rows of systems that take no part stay
+    versions = {}
+    if note.exists():
+        old = json.loads(note.read_text())
+        versions = old["versions"]
+        if old["quick"] != given.quick:
+            for name in COLUMNS:
+                (given.out / f"{name}.csv").unlink(missing_ok=True)
+    for name, python in pythons.items():
+        versions[name] = child(python, [name, "versions"], given.threads, given.limit)
     about = {
         "date": f"{datetime.date.today()}",
         "cores": os.cpu_count(),
@@ -430,6 +443,14 @@ def main() -> None:
         "versions": versions,
     }
     note.write_text(json.dumps(about, indent=2) + "\n")
+
+
+def main() -> None:
+    """Run the suite from the command line."""
+    given = arguments()
+    begin = time.perf_counter()
+    pythons = interpreters(given.python)
+    write_about(given, pythons)
     sizes = QUICK if given.quick else Sizes()
     run_all(given, pythons, sizes)
     if "fits" in given.tasks:

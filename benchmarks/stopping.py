@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, training
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.datasets import load_classification, load_regression
 from sparse_pep.model import model_predict, predictive_log_density
+from sparse_pep.training import lbfgs
 
 REGRESSION = (
     "boston",
@@ -47,7 +48,7 @@ RULES = {
 }
 
 
-class Scored(training.LBFGSObjective):
+class Scored(lbfgs.LBFGSObjective):
     """An ascent that scores held-out rows at the end of iterations: objective, evaluations, RMSE
     (or error), log density.
     """
@@ -87,7 +88,7 @@ def path_of(name: str, power: float, split: int) -> tuple[pd.DataFrame, int]:
     Scored.path = []
     Scored.y = y[test] if labels else (y[test] - y[train].mean()) / y[train].std()
     kind = SparsePEPClassifier if labels else SparsePEPRegressor
-    slow = training.LBFGS(tol=1e-9, max_iter=ITERATIONS)
+    slow = lbfgs.LBFGS(tol=1e-9, max_iter=ITERATIONS)
     kind(n_inducing=INDUCING, power=power, random_state=split, training=slow).fit(
         X[train], y[train]
     )
@@ -108,7 +109,7 @@ def end_of(
 
 
 def main() -> None:
-    training.LBFGSObjective = Scored
+    lbfgs.LBFGSObjective = Scored
     lines = []
     for name in (*REGRESSION, *CLASSIFICATION):
         for power in POWERS if name in REGRESSION else POWERS[:2]:

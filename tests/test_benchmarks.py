@@ -2,7 +2,9 @@
 offers what the others do.
 """
 
+import ast
 import csv
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -89,3 +91,38 @@ def test_a_whole_fit_is_scored_along_its_way(tmp_path, labels, variant):
     # in units of y, where the standard deviation is 14
     assert last["error"] < (0.2 if labels else 10.0)
     assert row["seconds"] < 5.0
+
+
+TOOLS = sorted(path for folder in ("benchmarks", "studies") for path in ROOT.glob(f"{folder}/*.py"))
+
+
+def imported_names(tree):
+    """(module, name) for what `from sparse_pep... import` names, and for attributes of modules of
+    the package.
+    """
+    modules = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sparse_pep"):
+            for alias in node.names:
+                yield node.module, alias.name
+                modules[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = modules.get(node.value.id, "")
+            if is_module(module):
+                yield module, node.attr
+
+
+def is_module(name):
+    """Whether a name is that of a module."""
+    return (ROOT / f"{name.replace('.', '/')}.py").exists() or (
+        name != "" and (ROOT / name.replace(".", "/") / "__init__.py").exists()
+    )
+
+
+@pytest.mark.parametrize("path", TOOLS, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_tools_use_names_that_the_package_has(path):
+    """Most of a tool runs for hours, so a name that has left would be found late."""
+    for module, name in imported_names(ast.parse(path.read_text(encoding="utf-8"))):
+        thing = importlib.import_module(module)
+        assert hasattr(thing, name) or is_module(f"{module}.{name}"), f"{module}.{name}"

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import gpboost
 import numpy as np
 
-from benchmarks.measure import Objective, Start
+from benchmarks.objective import Objective, Start
 
 APPROXIMATIONS = {"fitc": "fitc", "vecchia": "vecchia", "vif": "full_scale_vecchia"}
 KERNELS = {

@@ -6,7 +6,7 @@ import gpflow
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.measure import Objective, Start
+from benchmarks.objective import Objective, Start
 
 
 def use_threads(threads: int) -> None:

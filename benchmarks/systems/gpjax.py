@@ -11,7 +11,7 @@ import numpy as np
 from gpjax.variational_families import CollapsedVariationalGaussian, WhitenedVariationalGaussian
 from jax.flatten_util import ravel_pytree
 
-from benchmarks.measure import Objective, Start
+from benchmarks.objective import Objective, Start
 
 
 def use_threads(threads: int) -> None:

@@ -8,7 +8,7 @@ import GPy
 import numpy as np
 from GPy.inference.latent_function_inference import EPDTC, FITC, PEP
 
-from benchmarks.measure import Objective, Start
+from benchmarks.objective import Objective, Start
 
 
 def use_threads(threads: int) -> None:

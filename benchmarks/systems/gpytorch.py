@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from gpytorch.distributions import MultivariateNormal
 
-from benchmarks.measure import Objective, Start
+from benchmarks.objective import Objective, Start
 
 
 def use_threads(threads: int) -> None:

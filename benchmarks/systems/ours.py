@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 import numpy as np
 
-from benchmarks.measure import Objective, Start
+from benchmarks.objective import Objective, Start
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Matern32, SquaredExponential
