@@ -71,34 +71,41 @@ def frequencies(
     """
     kind = type(kernel)
     none = np.zeros((len(scale), n_dims))
-    if kind is Product:
-        parts = zip(
-            *(frequencies(part, scale, n_dims, rng) for part in kernel.kernels), strict=True
-        )
-        return tuple(map(sum, parts))
     level = np.zeros((len(scale), len(SCALES)))
     if kind is Constant:
         return none, level
+    if kind is Product:
+        xi = none
+        for part in kernel.kernels:
+            part_xi, part_level = frequencies(part, scale, n_dims, rng)
+            xi = xi + part_xi
+            level = level + part_level
+        return xi, level
     if kind not in (SquaredExponential, Periodic, *FREEDOM):
         raise NotImplementedError(
             "draws as functions need a kernel that is a mixture of waves, which "
             f"{kind.__name__} is not; use `sample_f` for draws at given inputs."
         )
-    own = kernel.columns(none, "lengthscale")
-    ell = kernel.lengthscale
+    shape = kernel.columns(none, "lengthscale").shape
     if kind is Periodic:
-        one, other = rng.poisson(0.5 / ell**2, (2, *own.shape))
-        return kernel.spread(2 * np.pi / kernel.period * (one - other), none), level
-    z = scale[:, None] * rng.standard_normal(own.shape)
-    D = own.shape[1]
+        forwards, backwards = rng.poisson(0.5 / kernel.lengthscale**2, (2, *shape))
+        xi = 2 * np.pi / kernel.period * (forwards - backwards)
+        return kernel.spread(xi, none), level
+    z = scale[:, None] * rng.standard_normal(shape)
     if kind in FREEDOM:
         z *= np.sqrt(FREEDOM[kind] / rng.chisquare(FREEDOM[kind], (len(z), 1)))
+    level = log_densities(kind, z) - shape[1] * np.log(SCALES)
+    return kernel.spread(z / kernel.lengthscale, none), level
+
+
+def log_densities(kind: type[Kernel], z: np.ndarray) -> np.ndarray:
+    """The logs (n, 3) of the densities of scaled frequencies z (n, d) divided by each of `SCALES`,
+    up to a constant.
+    """
     squares = np.sum(z**2, axis=1)[:, None] / SCALES**2
     if kind is SquaredExponential:
-        level = -0.5 * squares
-    else:
-        level = -0.5 * (FREEDOM[kind] + D) * np.log1p(squares / FREEDOM[kind])
-    return kernel.spread(z / ell, none), level - D * np.log(SCALES)
+        return -0.5 * squares
+    return -0.5 * (FREEDOM[kind] + z.shape[1]) * np.log1p(squares / FREEDOM[kind])
 
 # %% ../../nbs/21_draws.ipynb #585d339f
 def weighted_waves(
@@ -132,15 +139,13 @@ def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
     plain = q @ (xi**2).T
     turn = (q * omega) @ xi.T
     bent = plain + np.sum(q * omega**2, axis=1)[:, None]
-    left, right = (np.exp(-0.5 * bent - sign * turn) for sign in (1.0, -1.0))
     phase = np.exp(1j * windows.phase[:, None])
-    inside = 0.5 * (phase * left + phase.conj() * right) - windows.level[:, None] * np.exp(
-        -0.5 * plain
-    )
-    found = inside * np.exp(1j * (windows.centre @ xi.T))
+    wave = 0.5 * (phase * np.exp(-0.5 * bent - turn) + phase.conj() * np.exp(-0.5 * bent + turn))
+    inside = wave - windows.level[:, None] * np.exp(-0.5 * plain)
+    u = inside * np.exp(1j * (windows.centre @ xi.T))
     rows = windows.sloped
-    found[rows] *= 1j * (windows.direction[rows] @ xi.T)
-    return found
+    u[rows] *= 1j * (windows.direction[rows] @ xi.T)
+    return u
 
 # %% ../../nbs/21_draws.ipynb #32cebdfd
 @dataclass(frozen=True, eq=False)
@@ -183,7 +188,9 @@ class PriorDraws:
 # %% ../../nbs/21_draws.ipynb #5862937d
 def parts_of(features: Features) -> tuple[Features, ...]:
     """The parts of a mixture, otherwise the features alone."""
-    return features.features if isinstance(features, StackedFeatures) else (features,)
+    if isinstance(features, StackedFeatures):
+        return features.features
+    return (features,)
 
 # %% ../../nbs/21_draws.ipynb #67cb38d5
 def prior_draws(
@@ -192,22 +199,20 @@ def prior_draws(
     """`n_draws` draws from the prior with mean 0, with `n_features` waves for each term of the
     kernel.
     """
-    xi = []
-    gamma = []
+    xi = [np.zeros((0, n_dims))]
+    gamma = [np.zeros((0, n_draws))]
     slopes = np.zeros((n_dims, n_draws))
     for term in expanded(kernel):
         others = [part for part in term.kernels if not isinstance(part, Constant)]
         if len(others) == 1 and isinstance(others[0], Linear):
-            slopes += (
-                rng.standard_normal(slopes.shape) * np.sqrt(term.diag(np.eye(n_dims)))[:, None]
-            )
+            spread = np.sqrt(term.diag(np.eye(n_dims)))[:, None]
+            slopes += rng.standard_normal(slopes.shape) * spread
             continue
-        own, variance = weighted_waves(term, n_features, n_dims, rng)
+        of_term, variance = weighted_waves(term, n_features, n_dims, rng)
         normal = rng.standard_normal((n_features, n_draws, 2)) @ [1.0, 1j]
-        xi.append(own)
+        xi.append(of_term)
         gamma.append(np.sqrt(variance)[:, None] * normal)
-    none = np.zeros((0, n_dims)), np.zeros((0, n_draws))
-    return PriorDraws(np.vstack([none[0], *xi]), np.vstack([none[1], *gamma]), slopes)
+    return PriorDraws(np.vstack(xi), np.vstack(gamma), slopes)
 
 # %% ../../nbs/21_draws.ipynb #b3e0e326
 @dataclass(frozen=True, eq=False)
@@ -232,16 +237,15 @@ class SampledFunctions:
         """The values of all draws at X (n, D): (n, S), or (n, C, S) for C latent functions or
         outputs, in the units of `predict_f`. Cost O(n(J + M)(D + CS)) for J waves.
         """
-        values = []
         shift = np.asarray(self.y_mean)[..., None]
         scale = np.asarray(self.y_scale)[..., None]
+        values = []
         for part in self._parts(X):
             Kuf = self.model.features.Kuf(self.model.kernel, part)
-            mean = self.model.mean(part)
             f = (self.prior(part) + Kuf.T @ self.weights).reshape(len(part), *self.shape)
-            values.append(
-                shift + scale * (f + mean.reshape(mean.shape + (1,) * (f.ndim - mean.ndim)))
-            )
+            mean = self.model.mean(part)
+            mean = mean.reshape(mean.shape + (1,) * (f.ndim - mean.ndim))
+            values.append(shift + scale * (f + mean))
         return np.concatenate(values)
 
     def gradient(self, X: ArrayLike) -> np.ndarray:
@@ -268,17 +272,18 @@ class SampledFunctions:
 
     def _slopes(self, X: np.ndarray) -> np.ndarray:
         """The derivatives at a few inputs."""
-        found = self.prior.gradient(X)
+        gradient = self.prior.gradient(X)
         first = 0
         for part in parts_of(self.model.features):
             K, pull = cross_vjp(self.model.kernel, InducingPoints(X), part)
             for i, weights in enumerate(self.weights[first : first + len(part)].T):
-                found[:, i] += pull(np.tile(weights, (len(X), 1)))[1]["Z"]
+                gradient[:, i] += pull(np.tile(weights, (len(X), 1)))[1]["Z"]
             first += len(part)
-        found = found.reshape(len(X), *self.shape, -1)
         slope = getattr(self.model.mean, "slope", 0.0)
-        found += slope.T[:, None] if np.ndim(slope) == 2 else slope
-        return np.asarray(self.y_scale)[..., None, None] * found / self.x_scale
+        if np.ndim(slope) == 2:
+            slope = slope.T[:, None]
+        gradient = gradient.reshape(len(X), *self.shape, -1) + slope
+        return np.asarray(self.y_scale)[..., None, None] * gradient / self.x_scale
 
 # %% ../../nbs/21_draws.ipynb #ee7f08db
 def sampled_functions(
@@ -300,5 +305,18 @@ def sampled_functions(
     prior = prior_draws(model.kernel, len(x_scaling[0]), n_functions * n, n_features, rng)
     prior_u = prior.inducing(model.features, model.kernel).reshape(-1, n_functions, n)
     weights = weights_on_u(posteriors, prior_u, rng).reshape(len(prior_u), -1)
-    shape = (n,) if len(posteriors) == 1 and not outputs else (n_functions, n)
-    return SampledFunctions(model, prior, weights, shape, *x_scaling, *y_scaling)
+    shape: tuple[int, ...] = (n_functions, n)
+    if len(posteriors) == 1 and not outputs:
+        shape = (n,)
+    x_mean, x_scale = x_scaling
+    y_mean, y_scale = y_scaling
+    return SampledFunctions(
+        model=model,
+        prior=prior,
+        weights=weights,
+        shape=shape,
+        x_mean=x_mean,
+        x_scale=x_scale,
+        y_mean=y_mean,
+        y_scale=y_scale,
+    )

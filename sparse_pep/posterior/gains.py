@@ -31,19 +31,16 @@ def gains_of_noise(X: np.ndarray, z: np.ndarray) -> tuple[float, float]:
         for _ in range(50):
             var = np.mean((df + 1.0) * square / (df + square / var))
         densities.append(np.mean(t.logpdf(z, df, scale=np.sqrt(var))))
+    gain_of_t = max(densities) - np.mean(norm.logpdf(z, scale=np.sqrt(np.mean(square))))
     tree = DecisionTreeRegressor(
         max_leaf_nodes=8, min_samples_leaf=max(20, half // 20), random_state=0
     )
     tree.fit(X[:half], np.log(np.maximum(square[:half], 1e-12)))
     seen = tree.apply(X[:half])
-    leaf = tree.apply(X[half:])
-    var = (np.bincount(seen, square[:half]) / np.maximum(np.bincount(seen), 1))[leaf]
-    varying = norm.logpdf(z[half:], scale=np.sqrt(var)) - norm.logpdf(
-        z[half:], scale=np.sqrt(np.mean(square[:half]))
-    )
-    return float(max(densities) - np.mean(norm.logpdf(z, scale=np.sqrt(np.mean(square))))), float(
-        np.mean(varying)
-    )
+    var = np.bincount(seen, square[:half]) / np.maximum(np.bincount(seen), 1)
+    varying = norm.logpdf(z[half:], scale=np.sqrt(var[tree.apply(X[half:])]))
+    constant = norm.logpdf(z[half:], scale=np.sqrt(np.mean(square[:half])))
+    return float(gain_of_t), float(np.mean(varying - constant))
 
 
 def bound_per_row(model: Model, rows: Rows, jitter: float) -> float:
