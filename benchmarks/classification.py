@@ -13,13 +13,13 @@ import time
 
 import numpy as np
 
-from sparse_pep import training
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Likelihood, Logit, Poisson, Probit
 from sparse_pep.model import Model
 from sparse_pep.numerics.threads import one_blas_thread
+from sparse_pep.training import kmeans_points, train
 
 DIMENSIONS = 8
 
@@ -32,7 +32,7 @@ def problem(n_data: int, n_inducing: int) -> tuple[Model, np.ndarray, np.ndarray
     X = rng.normal(size=(n_data, DIMENSIONS))
     f = 2.0 * np.sin(X[:, :4]).sum(axis=1) + X[:, 4] * X[:, 5]
     y = Probit().sample(f, rng)
-    Z = training.kmeans_points(X, n_inducing, rng)
+    Z = kmeans_points(X, n_inducing, rng)
     kernel = SquaredExponential(1.0, np.full(DIMENSIONS, np.sqrt(DIMENSIONS)))
     return Model(kernel, InducingPoints(Z), Probit()), X, y
 
@@ -81,13 +81,13 @@ def train_once(n_data: int, n_inducing: int, power: float) -> str:
     model, X, y = problem(n_data, n_inducing)
     with Clock(model.likelihood) as clock:
         start = time.perf_counter()
-        result = training.train(model, Rows(X, y), power)
+        result = train(model, Problem(Rows(X, y), power, jitter=1e-8))
         seconds = time.perf_counter() - start
     share = clock.seconds / seconds  # of one thread's time; two threads may both be in it
     return (
         f"{n_data:>7} {n_inducing:>5} {power:>6g} {seconds:>8.2f} {result.n_iter:>6} "
         f"{result.counts['n_evaluations']:>6} "
-        f"{result.n_sweeps:>7} {share:>7.0%} {result.log_evidence:>12.2f}  "
+        f"{result.counts['n_sweeps']:>7} {share:>7.0%} {result.log_evidence:>12.2f}  "
         f"{'yes' if result.converged else 'no'}"
     )
 

@@ -31,7 +31,6 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from benchmarks.fits import scaling, start_of
-from sparse_pep import training
 from sparse_pep.datasets import load_regression
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
@@ -39,17 +38,24 @@ from sparse_pep.kernels import Matern32
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_predict, predictive_log_density
 from sparse_pep.numerics.threads import one_blas_thread
-from sparse_pep.training import LBFGS
+from sparse_pep.training import (
+    LBFGS,
+    TrainingOptions,
+    greedy_points,
+    initial_kernel,
+    kmeans_points,
+    train,
+)
+from sparse_pep.training.initialise import search_initial_lengthscale
 from sparse_pep.training.lbfgs import (
     FEWEST_AND_MOST,
     LAST,
     STALLED,
     Objective,
-    TimeLimit,
     WarmEvidence,
     units_of,
 )
-from sparse_pep.training.strategies import search_initial_lengthscale
+from sparse_pep.training.options import Clock
 
 INDUCING = 50
 POWER = 0.5
@@ -92,8 +98,8 @@ def problem(
     X = (X - X[train].mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)
     y = (y - y[train].mean()) / y[train].std()
     rows = Rows(np.ascontiguousarray(X[train]), y[train])
-    points = InducingPoints(training.kmeans_points(rows.X, n_inducing, rng))
-    start = Model(training.initial_kernel(rows.X, rows.y), points, Gaussian(1.0))
+    points = InducingPoints(kmeans_points(rows.X, n_inducing, rng))
+    start = Model(initial_kernel(rows.X, rows.y), points, Gaussian(1.0))
     return search_initial_lengthscale(start, rows), rows, X[test], y[test]
 
 
@@ -188,7 +194,7 @@ class Run:
         return vector
 
     def __call__(self, v: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus objective and gradient, as in `training.LBFGSObjective`."""
+        """Minus objective and gradient, as in `LBFGSObjective`."""
         vector = self.units * v if self.root is None else self.objective.start + self.root @ v
         self.times.append(time.process_time())
         if self.settings.relative:
@@ -375,11 +381,11 @@ def variables_of(name: str) -> list[dict]:
     return lines
 
 
-class ProcessorLimit(TimeLimit):
-    """A limit of the seconds of the processor."""
+class ProcessorClock(Clock):
+    """A clock of the seconds of the processor."""
 
     @property
-    def passed(self) -> bool:
+    def is_over(self) -> bool:
         return time.process_time() - self.begun >= self.seconds
 
 
@@ -401,7 +407,9 @@ def points_of(name: str) -> list[dict]:
             }
         )
 
-    few = training.train(model, rows, POWER, training=LBFGS(max_iter=120)).model
+    few = train(
+        model, Problem(rows, POWER, jitter=JITTER), TrainingOptions(LBFGS(max_iter=120))
+    ).model
     first = time.process_time() - begin
     line("few", few, first)
     for n_inducing in (1000, 2000):
@@ -409,7 +417,7 @@ def points_of(name: str) -> list[dict]:
         more = replace(
             few,
             features=InducingPoints(
-                training.greedy_points(few.kernel, rows.X, n_inducing, first=few.features.Z)
+                greedy_points(few.kernel, rows.X, n_inducing, first=few.features.Z)
             ),
         )
         chosen = time.process_time() - begin
@@ -418,8 +426,10 @@ def points_of(name: str) -> list[dict]:
         if n_inducing == 1000:
             begin = time.process_time()
             fixed = ("features.Z", "kernel.log_lengthscale")
-            refitted = training.train(
-                more, rows, POWER, training=LBFGS(max_iter=6), fixed=fixed
+            refitted = train(
+                more,
+                Problem(rows, POWER, jitter=JITTER),
+                TrainingOptions(LBFGS(max_iter=6), fixed=fixed),
             ).model
             total = first + chosen + time.process_time() - begin
             line("greedy ones later, variance and noise refitted", refitted, total)
@@ -434,10 +444,10 @@ def points_of(name: str) -> list[dict]:
     for n_inducing in (400, 600):
         model = problem(name, 6000, n_inducing)[0]
         begin = time.process_time()
-        limit = ProcessorLimit(total, begin)
+        clock = ProcessorClock(total, begin)
         line(
             "all from the start",
-            training.train(model, rows, POWER, limit=limit).model,
+            train(model, Problem(rows, POWER, jitter=JITTER), clock=clock).model,
             time.process_time() - begin,
         )
     return lines

@@ -15,7 +15,7 @@ import pandas as pd
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.datasets import load_classification, load_regression
 from sparse_pep.model import model_predict, predictive_log_density
-from sparse_pep.training import lbfgs
+from sparse_pep.training import LBFGS, lbfgs
 
 REGRESSION = (
     "boston",
@@ -57,11 +57,10 @@ class Scored(lbfgs.LBFGSObjective):
 
     def record(self, intermediate_result):
         k = len(self.trace)
-        (_, at, _, fit) = self.best
         scores = (np.nan, np.nan)
         if k < 30 or k % 2 == 0:
-            model = self.objective.model_at(at)
-            mean, var = model_predict(model, fit.posteriors, self.X)
+            model = self.objective.model_at(self.best.vector)
+            mean, var = model_predict(model, self.best.fit.posteriors, self.X)
             wrong = (np.sign(mean) - self.y) / 2 if np.all(np.abs(self.y) == 1.0) else mean - self.y
             scores = (
                 np.sqrt(np.mean(wrong**2)),
@@ -88,7 +87,7 @@ def path_of(name: str, power: float, split: int) -> tuple[pd.DataFrame, int]:
     Scored.path = []
     Scored.y = y[test] if labels else (y[test] - y[train].mean()) / y[train].std()
     kind = SparsePEPClassifier if labels else SparsePEPRegressor
-    slow = lbfgs.LBFGS(tol=1e-9, max_iter=ITERATIONS)
+    slow = LBFGS(tol=1e-9, max_iter=ITERATIONS)
     kind(n_inducing=INDUCING, power=power, random_state=split, training=slow).fit(
         X[train], y[train]
     )

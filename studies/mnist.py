@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 
 from sparse_pep.datasets import data_directory
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit
 from sparse_pep.model import Model, model_predict, predictive_log_density
-from sparse_pep.training import Adam, kmeans_points, train
+from sparse_pep.training import Adam, TrainingOptions, kmeans_points, train
 from studies.common import (
     ENDS,
     FIVE_POWERS,
@@ -85,7 +85,10 @@ def fit(job: dict, n_epochs: int, batch_size: int) -> list[dict]:
     start = start_of(X, job["M"], rng)
     training = Adam(batch_size=batch_size, n_epochs=n_epochs, tol=1e-3)
     result = train(
-        start, piece, job["power"], jitter=1e-6, training=training, rng=rng, callback=record
+        start,
+        Problem(piece, job["power"], jitter=1e-6),
+        TrainingOptions(training, callback=record),
+        rng=rng,
     )
     rows[-1] |= {"log_marginal_likelihood": result.log_evidence, "converged": result.converged}
     return rows

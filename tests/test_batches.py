@@ -10,6 +10,7 @@ import pytest
 from laws.problems import BLOCKS, PROBLEMS, N, X
 from numpy.testing import assert_array_equal
 from reference.compare import error
+from sklearn.base import clone
 
 from sparse_pep.data.sources import Source
 from sparse_pep.datasets import banana_like
@@ -22,11 +23,12 @@ from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
 from sparse_pep.quadrature import Accuracy
 from sparse_pep.streaming import summarise_posterior
-from sparse_pep.training import LBFGS, Adam, stochastic, strategies, train
+from sparse_pep.training import LBFGS, Adam, TrainingOptions, stochastic, strategies, train
 from sparse_pep.training.stochastic import (
     AdamDirections,
     Batches,
     CachedSiteSums,
+    SiteSums,
     batch_of,
     check_convergence,
     cosine_schedule,
@@ -68,13 +70,14 @@ class Case:
                 kept=False,
             )
         self.tight = problem.tight
-        self.batches = Batches(
-            self.model, self.data, self.power, JITTER, self.memory, self.tight, rows
-        )
+        self.batches = Batches(self.model, self.problem(JITTER), rows)
+
+    def problem(self, jitter=1e-8):
+        return Problem(self.data, self.power, self.tight, jitter, self.memory)
 
     def exact(self):
         """The fit of all data, and its gradient."""
-        problem = Problem(self.data, self.power, self.tight, JITTER, self.memory)
+        problem = self.problem(JITTER)
         fit = model_evidence(self.model, problem, tol=1e-10)
         return fit, evidence_and_gradient(self.model, problem, tol=1e-10)[1]
 
@@ -96,25 +99,25 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
     batches = case.batches
     if not case.known:
         batches.sites[:] = fit.start
-    for k, rows in enumerate(batches.rows):
+    for k, rows in enumerate(batches.numbers):
         batches.next = k
         own = site_sums(
             batches.batch(case.model).shard, None if case.known else fit.start[:, :, rows]
         )
         batches.held.put(k, batches.held.without(k), own)
     whole = site_sums(
-        batch_of(case.model, case.data, case.power, JITTER, tight=case.tight).shard,
+        batch_of(case.model, replace(case.problem(JITTER), earlier=None)).shard,
         fit.start,
     )
-    assert error(batches.held.total[0], whole.precision) < 1e-12
-    assert error(batches.held.total[1], whole.shift) < 1e-12
+    assert error(batches.held.total.precision, whole.precision) < 1e-12
+    assert error(batches.held.total.shift, whole.shift) < 1e-12
     total = 0.0
     values = []
-    for batches.next in range(len(batches.rows)):  # noqa: B020
+    for batches.next in range(len(batches.numbers)):  # noqa: B020
         found, slope = batches(case.model)
         values.append(found.log_evidence)
-        total = total + slope / len(batches.rows)
-        assert np.linalg.norm(found.drift) < 1e-10 * np.linalg.norm(batches.held.total[1])
+        total = total + slope / len(batches.numbers)
+        assert np.linalg.norm(found.drift) < 1e-10 * np.linalg.norm(batches.held.total.shift)
     if not case.known:
         assert error(batches.sites, fit.start) < 2e-6
     earlier = 0.0 if case.memory is None else case.memory.log_constant
@@ -124,7 +127,8 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
 
 def student_batch(power=1.0, n=N):
     problem = PROBLEMS["student"]
-    return batch_of(problem.model, Rows(X[:n], problem.y[:n]), power, JITTER)
+    rows = Rows(X[:n], problem.y[:n])
+    return batch_of(problem.model, Problem(rows, power, jitter=JITTER))
 
 
 def test_what_is_no_distribution_is_turned_back_from():
@@ -152,9 +156,8 @@ def test_what_is_no_distribution_is_turned_back_from():
 @pytest.mark.parametrize(("power", "proper"), [(0.0, True), (1.0, False)])
 def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
     def fresh():
-        return batch_of(
-            PROBLEMS["probit"].model, Rows(X[:1], PROBLEMS["probit"].y[:1]), power, JITTER
-        )
+        row = Rows(X[:1], PROBLEMS["probit"].y[:1])
+        return batch_of(PROBLEMS["probit"].model, Problem(row, power, jitter=JITTER))
 
     batch = fresh()
     ((_, V, _),) = batch.shard.visit([0])
@@ -162,13 +165,13 @@ def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
     along = np.outer(v, v)[None] / (v @ v)
     sums = site_sums(batch.shard, np.array([[[5.0 / (v @ v)]], [[0.0]]]))
     # 1 − 2 + 5 is a precision, and 1 − 2, that of the cavity at power 1, is none
-    posteriors = posteriors_with(batch, sums, (-2.0 * along, np.zeros((1, 5))))
+    posteriors = posteriors_with(batch, sums, SiteSums(-2.0 * along, np.zeros((1, 5))))
     assert posteriors is not None
     assert is_proper(batch.shard, posteriors) == proper
     assert np.isfinite(projections(batch.shard, posteriors, Accuracy(1e-6, 0.1), 0).terms) == proper
     bare = site_sums(fresh().shard, np.zeros((2, 1, 1)))
     # singular: only with jitter
-    assert posteriors_with(batch, bare, (-(1.0 + 1e-14) * along, np.zeros((1, 5)))) is None
+    assert posteriors_with(batch, bare, SiteSums(-(1.0 + 1e-14) * along, np.zeros((1, 5)))) is None
 
 
 def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
@@ -182,7 +185,7 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     )
     assert visit(batch, held, 0, np.zeros((2, 1, 20))) is not None
     assert error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
-    assert error(held.total[0][0], V * (0.25 * aim[0]) @ V.T) < 1e-12
+    assert error(held.total.precision[0], V * (0.25 * aim[0]) @ V.T) < 1e-12
 
 
 @pytest.mark.parametrize("broken", ["visit", "batch_gradient"])
@@ -197,13 +200,17 @@ def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeyp
         )
     )
     monkeypatch.setattr(stochastic, broken, now_and_then)
-    result = train(start, data, training=Adam(batch_size=N, n_epochs=4))
+    result = train(
+        start, Problem(data, jitter=1e-8), TrainingOptions(Adam(batch_size=N, n_epochs=4))
+    )
     # six visits, two of them before
     assert result.counts["n_rejected"] == 3
     assert result.counts["n_evaluations"] == 2
     assert np.isfinite(result.log_evidence)
     monkeypatch.setattr(stochastic, broken, lambda *arguments: answer)
-    result = train(start, data, training=Adam(batch_size=8, n_epochs=1))
+    result = train(
+        start, Problem(data, jitter=1e-8), TrainingOptions(Adam(batch_size=8, n_epochs=1))
+    )
     assert result.counts["n_evaluations"] == 0
     assert np.all(np.isnan(result.history))
     assert_array_equal(result.model.theta, start.theta)
@@ -249,22 +256,15 @@ def test_an_optimum_is_stayed_at(name):
     bias.
     """
     case = Case(name, earlier="outputs" in name)
-    how = {"jitter": 1e-6, "memory": case.memory}
-    end = train(case.model, case.data, case.power, training=LBFGS(tol=1e-9), **how)
-    found = train(
-        end.model,
-        case.data,
-        case.power,
-        training=Adam(batch_size=7, learning_rate=0.01, n_epochs=25),
-        **how,
-    )
-    moved = train(
-        case.model,
-        case.data,
-        case.power,
-        training=Adam(batch_size=7, learning_rate=0.01, n_epochs=1),
-        **how,
-    )
+    problem = replace(case.problem(1e-6), tight=False)
+
+    def by_batches(model, n_epochs):
+        adam = Adam(batch_size=7, learning_rate=0.01, n_epochs=n_epochs)
+        return train(model, problem, TrainingOptions(adam))
+
+    end = train(case.model, problem, TrainingOptions(LBFGS(tol=1e-9)))
+    found = by_batches(end.model, 25)
+    moved = by_batches(case.model, 1)
     assert moved.log_evidence < end.log_evidence - 0.5
     assert abs(found.log_evidence - end.log_evidence) < 0.05
 
@@ -274,7 +274,7 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
     monkeypatch.setattr(strategies, "SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr("sparse_pep.training.checkpoint.RARELY", 0.0)
     case = Case(name)
-    options = {"batch_size": 7, "n_epochs": 5, "checkpoint": tmp_path / "file"}
+    saving = Adam(batch_size=7, n_epochs=5, checkpoint=tmp_path / "file")
     counted = []
 
     def stop(epoch):
@@ -282,32 +282,27 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
         if len(counted) == 3:
             raise KeyboardInterrupt
 
-    given = case.model, case.data, case.power
-    assert (
-        train(*given, training=Adam(**options), callback=stop).message
-        == "it was interrupted after 2 epochs"
-    )
-    resumed = train(*given, training=Adam(**options), callback=stop)
-    whole = train(*given, training=Adam(**options | {"checkpoint": None}))
+    def trained(adam, callback=None):
+        problem = replace(case.problem(), tight=False)
+        return train(case.model, problem, TrainingOptions(adam, callback=callback))
+
+    assert trained(saving, stop).message == "it was interrupted after 2 epochs"
+    resumed = trained(saving, stop)
+    whole = trained(Adam(batch_size=7, n_epochs=5))
     assert counted == [0, 1, 2, 2, 3, 4, 5]  # the third epoch was not saved when it was stopped
     assert_array_equal(resumed.model.theta, whole.model.theta)
     assert_array_equal(resumed.history, whole.history)
-    assert (
-        resumed.log_evidence
-        == whole.log_evidence
-        == train(*given, training=Adam(**options)).log_evidence
-    )
-    for other in ({"learning_rate": 0.1}, {"n_epochs": 6}):
+    assert resumed.log_evidence == whole.log_evidence == trained(saving).log_evidence
+    for name, value in (("learning_rate", 0.1), ("n_epochs", 6)):
         with pytest.raises(ValueError, match="belongs to a training with other"):
-            train(*given, training=Adam(**options | other))
+            trained(clone(saving).set_params(**{name: value}))
 
 
 def test_convergence_is_said_honestly(monkeypatch):
     few = train(
         PROBLEMS["gaussian, power 1"].model,
-        Rows(X, PROBLEMS["gaussian"].y),
-        0.5,
-        training=Adam(batch_size=10, n_epochs=2),
+        Problem(Rows(X, PROBLEMS["gaussian"].y), jitter=1e-8),
+        TrainingOptions(Adam(batch_size=10, n_epochs=2)),
     )
     assert few.fit.start is None
     assert not few.converged
@@ -327,7 +322,11 @@ def test_convergence_is_said_honestly(monkeypatch):
     monkeypatch.setattr(
         stochastic, "model_evidence", lambda *a, **k: replace(kept(*a, **k), converged=False)
     )
-    assert not train(START, MANY, training=Adam(batch_size=100, n_epochs=8, tol=10.0)).converged
+    assert not train(
+        START,
+        Problem(MANY, jitter=1e-8),
+        TrainingOptions(Adam(batch_size=100, n_epochs=8, tol=10.0)),
+    ).converged
 
 
 def test_rows_that_have_no_numbers_are_refused():
@@ -338,4 +337,4 @@ def test_rows_that_have_no_numbers_are_refused():
             yield Rows(X, np.sign(X[:, 0]))
 
     with pytest.raises(ValueError, match="draw rows by their numbers"):
-        train(PROBLEMS["probit"].model, Rowless(), training=Adam())
+        train(PROBLEMS["probit"].model, Problem(Rowless(), jitter=1e-8), TrainingOptions(Adam()))

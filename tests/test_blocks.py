@@ -30,7 +30,7 @@ from sparse_pep.model import (
     predictive_log_density,
     within_blocks,
 )
-from sparse_pep.training import LBFGS, held_out_power, train
+from sparse_pep.training import LBFGS, TrainingOptions, held_out_power, train
 
 
 def runs(n_data, size):
@@ -259,8 +259,10 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
     weight = np.resize([1.0, 2.0, 0.0, 0.5], 10)[blocks.labels]
     powers = (0.0, 1.0, 0.4)
     data = piece._replace(weight=weight)
-    options = {"training": LBFGS(max_iter=4)}
-    chosen, best, sweep = held_out_power(model, data, np.random.default_rng(3), powers, **options)
+    options = TrainingOptions(LBFGS(max_iter=4))
+    chosen, best, sweep = held_out_power(
+        model, Problem(data, jitter=1e-8), options, np.random.default_rng(3), powers=powers
+    )
     order = np.random.default_rng(3).permutation(np.flatnonzero(weight))
     # of 48 rows a fifth
     judges = order[:10]
@@ -271,8 +273,9 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
     trained = []
     for power in powers:
         left = Rows(*rows, **own, blocks=blocks.labels[learners])
-        trained.append(train(trained[-1] if trained else model, left, power, **options).model)
-        fit = model_evidence(trained[-1], Problem(left, power, jitter=1e-8))
+        problem = Problem(left, power, jitter=1e-8)
+        trained.append(train(trained[-1] if trained else model, problem, options).model)
+        fit = model_evidence(trained[-1], problem)
         at = model_predict(trained[-1], fit.posteriors, piece.X[judges])
         density = predictive_log_density(trained[-1].likelihood, piece.y[judges], *at)
         scores.append(weight[judges] @ density / weight[judges].sum())

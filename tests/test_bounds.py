@@ -24,7 +24,7 @@ from sparse_pep.model import (
 )
 from sparse_pep.regression import evidence
 from sparse_pep.sites import q_moments
-from sparse_pep.training import LBFGS, Adam, train
+from sparse_pep.training import LBFGS, Adam, TrainingOptions, train
 
 GRADIENTS = {
     "log_variance": "kernel.log_variance",
@@ -185,11 +185,8 @@ def test_what_has_no_tight_form_is_refused(power, more, words):
     with pytest.raises(ValueError, match="batches"):
         train(
             replace(MODEL, likelihood=Probit(), mean=ConstantMean(0.0)),
-            Rows(X, labels),
-            0.0,
-            training=Adam(tol=1e-3),
-            jitter=1e-6,
-            tight=True,
+            Problem(Rows(X, labels), 0.0, tight=True, jitter=1e-6),
+            TrainingOptions(Adam(tol=0.001)),
         )
 
 

@@ -23,7 +23,7 @@ from sparse_pep.model import Model, evidence_and_gradient, model_gradient, to_ve
 from sparse_pep.numerics.files import read_archive
 from sparse_pep.priors import LogNormal
 from sparse_pep.streaming import summarise_posterior
-from sparse_pep.training import LBFGS, train
+from sparse_pep.training import LBFGS, TrainingOptions, train
 from sparse_pep.training.checkpoint import CachedEvaluation, Checkpoint
 
 rng = np.random.default_rng(6)
@@ -77,7 +77,9 @@ def saved_at_once(monkeypatch):
 def uninterrupted(name, in_blocks):
     """The data, and a training that nothing stops."""
     data = Rows(X, TARGETS[name], blocks=BLOCKS if in_blocks else None)
-    return data, train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(**LIMITS))
+    return data, train(
+        start(LIKELIHOODS[name]), Problem(data, jitter=1e-8), TrainingOptions(LBFGS(**LIMITS))
+    )
 
 
 # the first evaluation, the first run, and the second one
@@ -93,12 +95,20 @@ def test_killed_after_any_evaluation_it_ends_the_same(
     later = []
     monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", counted(after, before))
     with pytest.raises(Killed):
-        train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
+        train(
+            start(LIKELIHOODS[name]),
+            Problem(data, jitter=1e-8),
+            TrainingOptions(LBFGS(checkpoint=path, **LIMITS)),
+        )
     owner = read_archive(path, "sparse_pep checkpoint", 1)["owner"]
     held = len(Checkpoint(path, owner).evaluations)
     assert 1 <= held <= after == len(before)
     monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", counted(None, later))
-    resumed = train(start(LIKELIHOODS[name]), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
+    resumed = train(
+        start(LIKELIHOODS[name]),
+        Problem(data, jitter=1e-8),
+        TrainingOptions(LBFGS(checkpoint=path, **LIMITS)),
+    )
     assert (
         to_vector(resumed.model.parameters()).tobytes()
         == to_vector(whole.model.parameters()).tobytes()
@@ -116,7 +126,9 @@ def test_killed_after_any_evaluation_it_ends_the_same(
 def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_path, monkeypatch):
     def trained(max_iter, **options):
         return train(
-            start(Probit()), Rows(X, np.sign(y)), 0.5, training=LBFGS(max_iter=max_iter, **options)
+            start(Probit()),
+            Problem(Rows(X, np.sign(y)), jitter=1e-8),
+            TrainingOptions(LBFGS(max_iter=max_iter, **options)),
         )
 
     calls = []
@@ -137,18 +149,19 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
 
 
 OWNER = replace(start(Gaussian(0.1)), kernel=Constant(1.0) + Linear(1.0))
-OTHERS = {
-    "inputs": {"data": Rows(X + 1e-9, y)},
-    "targets": {"data": Rows(X, y[::-1].copy())},
+ROWS = Rows(X, y)
+OTHERS = {  # than the model, the problem and what is fixed in the training that wrote a checkpoint
+    "inputs": {"rows": Rows(X + 1e-9, y)},
+    "targets": {"rows": Rows(X, y[::-1].copy())},
     "power": {"power": 0.4},
     "jitter": {"jitter": 1e-7},
     "fixed": {"fixed": ["features.Z"]},
-    "weights": {"data": Rows(X, y, weight=np.full(80, 2.0))},
-    "weight": {"data": Rows(X, y, weight=2.0)},
-    "known variance": {"data": Rows(X, y, known_variance=np.full(80, 2.0))},
-    "powers": {"data": Rows(X, y, power=np.full(80, 0.4))},
-    "blocks": {"data": Rows(X, y, blocks=BLOCKS)},
-    "memory": {"memory": earlier()},
+    "weights": {"rows": Rows(X, y, weight=np.full(80, 2.0))},
+    "weight": {"rows": Rows(X, y, weight=2.0)},
+    "known variance": {"rows": Rows(X, y, known_variance=np.full(80, 2.0))},
+    "powers": {"rows": Rows(X, y, power=np.full(80, 0.4))},
+    "blocks": {"rows": Rows(X, y, blocks=BLOCKS)},
+    "earlier data": {"earlier": earlier()},
     "tight": {"tight": True},
     "priors": {"model": replace(OWNER, priors={"log_noise_variance": LogNormal(0.2, 1.0)})},
     "likelihood": {"model": replace(OWNER, likelihood=Gaussian(0.2))},
@@ -158,24 +171,28 @@ OTHERS = {
 }
 
 
+def train_owner(checkpoint, model=OWNER, fixed=(), rows=ROWS, jitter=1e-8, **how):
+    """A short training with this checkpoint."""
+    options = TrainingOptions(LBFGS(max_iter=2, checkpoint=checkpoint), fixed=fixed)
+    return train(model, Problem(rows, jitter=jitter, **how), options)
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """The arguments of a training that has written its checkpoint."""
-    training = LBFGS(max_iter=2, checkpoint=tmp_path_factory.mktemp("finished") / "c.npz")
-    arguments = {"model": OWNER, "data": Rows(X, y), "power": 0.5, "training": training}
-    train(**arguments)
-    return arguments
+    """The checkpoint of a training that has ended."""
+    path = tmp_path_factory.mktemp("finished") / "c.npz"
+    train_owner(path)
+    return path
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 def test_a_checkpoint_of_another_training_is_refused(other, finished):
-    path = finished["training"].checkpoint
-    before = path.read_bytes()
+    before = finished.read_bytes()
     with pytest.raises(
         ValueError, match="other data or arguments.*delete it, or name another file"
     ):
-        train(**finished | other)
-    assert path.read_bytes() == before
+        train_owner(finished, **other)
+    assert finished.read_bytes() == before
 
 
 def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
@@ -197,12 +214,8 @@ def test_failed_evaluations_are_remembered_as_failed(tmp_path, monkeypatch):
         return evidence_and_gradient(*arguments, **named)
 
     monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", fragile)
-    ask = partial(
-        train,
-        start(Gaussian(0.1)),
-        Rows(X, y),
-        training=LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"),
-    )
+    options = TrainingOptions(LBFGS(max_iter=10, checkpoint=tmp_path / "c.npz"))
+    ask = partial(train, start(Gaussian(0.1)), Problem(ROWS, jitter=1e-8), options)
     first = ask()
     assert first.counts["n_rejected"] == 1
     monkeypatch.setattr(
@@ -324,7 +337,11 @@ def test_a_full_disk_does_not_end_the_training(tmp_path, monkeypatch, room):
     with pytest.warns(
         RuntimeWarning, match="c.npz' cannot be written: No space left on device"
     ) as said:
-        found = train(start(Gaussian(0.1)), data, 0.5, training=LBFGS(checkpoint=path, **LIMITS))
+        found = train(
+            start(Gaussian(0.1)),
+            Problem(data, jitter=1e-8),
+            TrainingOptions(LBFGS(checkpoint=path, **LIMITS)),
+        )
     assert found.log_evidence == whole.log_evidence
     assert len(said) == 1
     assert len(attempts) > 1

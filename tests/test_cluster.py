@@ -34,7 +34,7 @@ from sparse_pep.inference.shard import MaxReduce
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit
 from sparse_pep.model import Model, model_evidence, model_gradient, to_vector
-from sparse_pep.training import LBFGS, train
+from sparse_pep.training import LBFGS, TrainingOptions, train
 
 ALONE = {
     "threads_per_worker": 1,
@@ -193,10 +193,10 @@ def kill_during(source, method, number):
 
 def test_worker_killed_in_the_middle_of_training(processes):
     source = DaskSource(rows(X), rows(y), client=processes)
-    result = train(REGRESSION, source, 0.5, training=LBFGS(max_iter=3))
+    result = train(REGRESSION, Problem(source, jitter=1e-8), TrainingOptions(LBFGS(max_iter=3)))
     assert result.history[-1] > result.history[0] + 100.0
     calls = kill_during(source, "total", 5)
-    again = train(REGRESSION, source, 0.5, training=LBFGS(max_iter=3))
+    again = train(REGRESSION, Problem(source, jitter=1e-8), TrainingOptions(LBFGS(max_iter=3)))
     assert len(calls) > 7
     assert "known_answer_of" in calls[5:]  # more was to come
     assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)

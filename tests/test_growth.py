@@ -19,7 +19,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model
 from sparse_pep.training import LBFGS, Adam
-from sparse_pep.training.lbfgs import TimeLimit
+from sparse_pep.training.options import Clock
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, (120, 1))
@@ -99,14 +99,14 @@ def growth(monkeypatch, values, gaps=None, passed=()):
     times = iter(passed)
     tried = []
 
-    class Clock(TimeLimit):
-        passed = property(lambda self: clock[0])
+    class FakeClock(Clock):
+        is_over = property(lambda self: over[0])
 
-    clock = [False]
+    over = [False]
 
     def trained(model, *arguments):
         tried.append(len(model.features))
-        clock[0] = next(times, False)
+        over[0] = next(times, False)
         return Outcome(model, entries={"message": "", "limit": "max_iter"})
 
     monkeypatch.setattr(strategies, "trained", trained)
@@ -114,7 +114,7 @@ def growth(monkeypatch, values, gaps=None, passed=()):
         strategies, "measured", lambda *given: ("log_density", next(values), next(gaps))
     )
     given = replace(SparsePEPRegressor(**AUTO))
-    found = strategies.grown(start, data, given, np.random.default_rng(0), Clock(9.0))
+    found = strategies.grown(start, data, given, np.random.default_rng(0), FakeClock(9.0))
     return tried, len(found.model.features), found
 
 

@@ -26,8 +26,8 @@ from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient
 from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.streaming import summarise_posterior
-from sparse_pep.training import LBFGS, train
-from sparse_pep.training.lbfgs import column_spread
+from sparse_pep.training import LBFGS, TrainingOptions, train
+from sparse_pep.training.initialise import column_spread
 
 rng = np.random.default_rng(5)
 N = 40
@@ -264,9 +264,9 @@ def test_training_is_that_of_all_rows(case):
         else None
     )
     training = LBFGS(max_iter=5, n_restarts=2 * (case == "restarts"))
-    how = {"training": training, "fixed": ["features.Z"], "memory": memory}
+    options = TrainingOptions(training, fixed=["features.Z"])
     expected, found = (
-        train(model, data, **how)
+        train(model, Problem(data, jitter=1e-8, earlier=memory), options)
         for data in (Rows(X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9))
     )
     assert found.counts == expected.counts
@@ -305,4 +305,4 @@ def test_refused(case, likelihood):
     with pytest.raises(ValueError, match="`noise_variance` must lie in"):
         model_gradient(gaussian, Problem(Rows(X, y, known_variance=-1.0)))
     with pytest.raises(ValueError, match="`fixed` must name parameters"):
-        train(gaussian, ArraySource(X, y), fixed=["Z"])
+        train(gaussian, Problem(ArraySource(X, y), jitter=1e-8), TrainingOptions(fixed=["Z"]))

@@ -17,7 +17,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, evidence_and_gradient, to_vector
 from sparse_pep.priors import LogNormal, LogUniform, Normal, Uniform, limits_of, log_prior
-from sparse_pep.training import LBFGS, Adam, train
+from sparse_pep.training import LBFGS, Adam, TrainingOptions, train
 from sparse_pep.training.lbfgs import Objective
 
 rng = np.random.default_rng(0)
@@ -92,9 +92,14 @@ def test_training_ends_where_the_sum_is_largest_within_the_limits(route):
 
 def test_the_best_start_is_that_of_the_largest_sum():
     narrow = replace(MODEL, priors={"kernel.log_lengthscale": LogNormal(0.05, 0.02)})
-    result = train(narrow, DATA, training=LBFGS(n_restarts=2, max_iter=50))
+    result = train(
+        narrow, Problem(DATA, jitter=1e-8), TrainingOptions(LBFGS(n_restarts=2, max_iter=50))
+    )
     assert result.objective == pytest.approx(result.log_evidence + result.log_prior[-1])
-    assert result.objective >= train(narrow, DATA, training=LBFGS(max_iter=50)).objective
+    assert (
+        result.objective
+        >= train(narrow, Problem(DATA, jitter=1e-8), TrainingOptions(LBFGS(max_iter=50))).objective
+    )
 
 
 def test_later_data_copies_and_files_keep_the_priors(tmp_path):

@@ -33,24 +33,26 @@ from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_ev
 from sparse_pep.training import (
     LBFGS,
     Adam,
+    TrainingOptions,
     greedy_points,
     initial_kernel,
     kmeans_points,
     lbfgs,
+    options,
     stochastic,
     strategies,
     train,
 )
+from sparse_pep.training.initialise import column_spread
 from sparse_pep.training.lbfgs import (
     SITE_TOL,
     Objective,
-    TimeLimit,
     WarmEvidence,
-    column_spread,
     maximise,
-    perturbed,
     units_of,
 )
+from sparse_pep.training.options import Clock
+from sparse_pep.training.strategies import perturbed
 
 
 def wave(N=60, seed=0, noise=0.1):
@@ -62,6 +64,7 @@ def wave(N=60, seed=0, noise=0.1):
 
 DATA = Rows(*wave())
 PROBLEM = Problem(DATA, jitter=1e-8)
+PROBLEM = PROBLEM
 
 
 def start(M=6, likelihood=None):
@@ -145,7 +148,11 @@ def test_training_takes_the_same_path_in_all_units(features):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             paths.append(
-                train(first, Rows(unit * X, np.sin(X[:, 0])), training=LBFGS(max_iter=9)).history
+                train(
+                    first,
+                    Problem(Rows(unit * X, np.sin(X[:, 0])), jitter=1e-8),
+                    TrainingOptions(LBFGS(max_iter=9)),
+                ).history
             )
     np.testing.assert_allclose(paths[1:], [paths[0]] * 2, rtol=1e-6)
 
@@ -171,7 +178,7 @@ def test_it_stops_when_it_hardly_rises_any_more():
     y = np.sin(2 * X).sum(1) + 0.1 * rng.normal(size=120)
     # a long way
     first = Model(SquaredExponential(1.0, np.ones(5)), InducingPoints(X[:20]), Gaussian(0.5))
-    result = train(first, Rows(X, y), training=LBFGS())
+    result = train(first, Problem(Rows(X, y), jitter=1e-8), TrainingOptions())
     windows = np.clip(0.15 * np.arange(result.n_iter + 1), 20, 60).astype(int)
     gains = np.array(
         [
@@ -195,7 +202,9 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
     fixed = {"features.Z"}
     poor = Model(SquaredExponential(1e-3, [1e3]), start().features, Gaussian(1.0))
     ends = [
-        train(poor, DATA, 0.5, training=LBFGS(max_iter=30, n_restarts=n), fixed=fixed).log_evidence
+        train(
+            poor, PROBLEM, TrainingOptions(LBFGS(max_iter=30, n_restarts=n), fixed=fixed)
+        ).log_evidence
         for n in (0, 1, 6)
     ]
     assert ends[0] <= ends[1] <= ends[2]
@@ -214,7 +223,7 @@ def test_a_restart_that_cannot_start_is_passed_over():
     # out of range half of the time
     edge = Model(start().kernel, start().features, Gaussian(np.exp(99.9)))
     assert np.isfinite(
-        train(edge, DATA, 0.5, training=LBFGS(max_iter=3, n_restarts=6)).log_evidence
+        train(edge, PROBLEM, TrainingOptions(LBFGS(max_iter=3, n_restarts=6))).log_evidence
     )
 
 
@@ -235,47 +244,53 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
     with pytest.raises(
         np.linalg.LinAlgError, match="start from a smaller kernel variance or more noise"
     ):
-        train(start(), DATA, 0.5)
+        train(start(), PROBLEM)
     *_, sweep = strategies.held_out_power(
-        start(), DATA, np.random.default_rng(0), powers=(0.0, 1.0)
+        start(), PROBLEM, rng=np.random.default_rng(0), powers=(0.0, 1.0)
     )
     assert np.all(np.isneginf(sweep["log_density"]))
 
 
 def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
-    good = train(start(), DATA, 0.5, training=LBFGS(max_iter=1))
+    good = train(start(), PROBLEM, TrainingOptions(LBFGS(max_iter=1)))
     loose = replace(good, fit=replace(good.fit, converged=False), objective=1e15)
     monkeypatch.setattr(
         strategies,
         "maximise",
         partial(lambda runs, *arguments: next(runs), iter([loose, good, loose])),
     )
-    assert train(start(), DATA, 0.5, training=LBFGS(n_restarts=2)) is good
+    assert train(start(), PROBLEM, TrainingOptions(LBFGS(n_restarts=2))) is good
 
 
 @pytest.mark.parametrize("rows", ["memory", "pieces"])
 def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, tmp_path):
     data = DATA if rows == "memory" else ArraySource(DATA.X, DATA.y, piece_rows=25)
     # a second for every look at the clock
-    monkeypatch.setattr(lbfgs, "perf_counter", count(1.0).__next__)
+    monkeypatch.setattr(options, "perf_counter", count(1.0).__next__)
     saved = LBFGS(checkpoint=tmp_path / "c.npz")
-    four = train(start(), data, 0.5, training=LBFGS(max_iter=4))
+    four = train(start(), Problem(data, jitter=1e-8), TrainingOptions(LBFGS(max_iter=4)))
     assert (four.converged, four.limit, four.message) == (
         False,
         "max_iter",
         "still rising after 4 iterations",
     )
-    late = train(start(), data, 0.5, training=saved, limit=TimeLimit(4.0, begun=0.0))
+    late = train(
+        start(), Problem(data, jitter=1e-8), TrainingOptions(saved), clock=Clock(4.0, begun=0.0)
+    )
     assert (late.converged, late.limit, late.n_iter) == (False, "max_time", 4)
     assert late.message == "the limit of 4 s was reached after 4 iterations"
     assert late.log_evidence == four.log_evidence == max(late.history)
-    resumed = train(start(), data, 0.5, training=saved)
-    whole = train(start(), data, 0.5)
+    resumed = train(start(), Problem(data, jitter=1e-8), TrainingOptions(saved))
+    whole = train(start(), Problem(data, jitter=1e-8))
     assert resumed.converged
     assert resumed.log_evidence == whole.log_evidence
     assert resumed.counts == whole.counts
     with pytest.raises(ValueError, match="other data or arguments"):
-        train(start(), ArraySource(DATA.X, -DATA.y, piece_rows=25), 0.5, training=saved)
+        train(
+            start(),
+            Problem(ArraySource(DATA.X, -DATA.y, piece_rows=25), jitter=1e-8),
+            TrainingOptions(saved),
+        )
 
 
 HOLDS = {"n_inducing": 5, "random_state": 0}
@@ -404,7 +419,7 @@ def test_one_failure_ends_training_at_the_start_or_if_it_is_a_mistake(error_, at
             maximise(Objective(start(), evidence), LBFGS(), DATA.n_data)
         return
     result = maximise(Objective(start(), evidence), LBFGS(tol=1e-7), DATA.n_data)
-    best = train(start(), DATA, 0.5, training=LBFGS(tol=1e-7))
+    best = train(start(), PROBLEM, TrainingOptions(LBFGS(tol=1e-7)))
     assert result.counts["n_rejected"] == 1
     assert result.n_iter > 5
     assert error(result.log_evidence, best.log_evidence) < 0.02
@@ -433,7 +448,7 @@ def test_a_likelihood_at_the_edge_of_its_range_is_turned_back_from():
 def test_training_with_sites_that_are_searched_for(power):
     data, model = counts_of_a_wave()
     poor = replace(model, kernel=SquaredExponential(0.1, [0.3]))
-    result = train(poor, data, power, training=LBFGS(max_iter=30))
+    result = train(poor, Problem(data, power, jitter=1e-8), TrainingOptions(LBFGS(max_iter=30)))
     problem = Problem(data, power, jitter=1e-8)
     assert result.log_evidence > model_evidence(poor, problem).log_evidence + 10
     fresh = model_evidence(result.model, problem)

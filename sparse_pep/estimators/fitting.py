@@ -39,7 +39,7 @@ from ..observations import Observation, Observed
 from ..posterior.local import LocalRows, local_gain, local_rows
 from ..streaming import StreamingSummary
 from ..training import Adam
-from ..training.lbfgs import SAMPLE_ROWS
+from ..training.initialise import SAMPLE_ROWS
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
 @dataclass(frozen=True, eq=False)

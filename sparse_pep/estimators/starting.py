@@ -23,8 +23,9 @@ from ..model import Model
 from ..numerics.validation import warn_caller
 from ..priors import Prior, check_priors, weak_priors
 from ..training import initial_kernel, kmeans_points
-from ..training.lbfgs import LOG_LIMIT, check_fixed
-from ..training.strategies import search_initial_lengthscale
+from ..training.initialise import search_initial_lengthscale
+from ..training.lbfgs import LOG_LIMIT
+from ..training.strategies import check_fixed
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27006
 class ModelOptions(Protocol):

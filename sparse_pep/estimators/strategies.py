@@ -19,7 +19,7 @@ from .arguments import Arguments
 from .fitting import Data, Outcome
 from .starting import FIRST_SIZES
 from ..features import InducingPoints
-from ..inference import Rows
+from ..inference import Problem, Rows
 from ..likelihoods import Gaussian
 from sparse_pep.model import (
     Model,
@@ -32,17 +32,26 @@ from ..numerics.validation import short_repr
 from ..observations import SIGN, Observation, SlopeSign
 from ..priors import log_prior
 from sparse_pep.training import (
+    LBFGS,
+    TrainingOptions,
     advised_power,
     greedy_points,
     held_out_power,
     kmeans_points,
     train,
 )
-from ..training.lbfgs import TimeLimit, weight_of
+from ..training.lbfgs import total_weight
+from ..training.options import Clock
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #38532800
+def training_options(options: Arguments) -> TrainingOptions:
+    """What the arguments of an estimator say of training."""
+    optimiser = options._trainer or LBFGS()
+    return TrainingOptions(optimiser, fixed=options.fixed, progress=bool(options.verbose))
+
+
 def trained(
-    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
+    start: Model, data: Data, options: Arguments, rng: np.random.Generator, clock: Clock
 ) -> Outcome:
     """The result of training from `start`, with the options in the arguments of the estimator,
     within a limit of time that began with the fit.
@@ -51,19 +60,7 @@ def trained(
     if options.training is None or level:  # the evidence of a constant rises without end
         return Outcome(start, entries={"message": "nothing was trained"})
     problem = data.problem(options.jitter, options.tight, training=True)
-    result = train(
-        start,
-        problem.rows,
-        problem.power,
-        problem.jitter,
-        memory=problem.earlier,
-        tight=problem.tight,
-        training=options._trainer,
-        fixed=options.fixed,
-        rng=rng,
-        limit=limit,
-        progress=bool(options.verbose),
-    )
+    result = train(start, problem, training_options(options), rng, clock)
     sites = result.fit.start
     trace = result.history - result.log_prior
     entries = {
@@ -89,23 +86,16 @@ def trained(
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #a839105d
 def choose_power(
-    start: Model, few: Rows, options: Arguments, rng: np.random.Generator, limit: TimeLimit
+    start: Model, few: Rows, options: Arguments, rng: np.random.Generator, clock: Clock
 ) -> tuple[Model, np.ndarray, dict[str, Any]]:
     """The model to start from, the power that the name in `options.power` selects, and the
     results of the search as a dictionary.
     """
     if options.power != "held_out" or np.all(few.y == few.y[0]):
         return start, np.asarray(advised_power(options.power, start.likelihood)), {}
+    problem = Problem(few, tight=options.tight, jitter=options.jitter)
     power, model, sweep = held_out_power(
-        start,
-        few,
-        rng,
-        jitter=options.jitter,
-        training=options._trainer,
-        fixed=options.fixed,
-        tight=options.tight,
-        limit=limit,
-        progress=bool(options.verbose),
+        start, problem, training_options(options), rng=rng, clock=clock
     )
     return model, np.asarray(power), {"power_sweep": sweep}
 
@@ -224,8 +214,7 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
     rows = problem.rows
     gap = np.inf
     if isinstance(outcome.model.likelihood, Gaussian):
-        (n_data,) = rows.total(weight_of)
-        low, high = np.divide(model_bounds(outcome.model, problem), n_data)
+        low, high = np.divide(model_bounds(outcome.model, problem), total_weight(rows))
         gap = high - low
         if problem.power == 0.0:
             return "log_evidence", low, gap
@@ -240,7 +229,7 @@ def measured(outcome: Outcome, data: Data, options: Arguments) -> tuple[str, flo
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #c2d97b58
 def grown(
-    start: Model, data: Data, options: Arguments, rng: np.random.Generator, limit: TimeLimit
+    start: Model, data: Data, options: Arguments, rng: np.random.Generator, clock: Clock
 ) -> Outcome:
     """The result of training with the number of inducing points that the data need."""
     few = data.sample
@@ -266,7 +255,7 @@ def grown(
                 ended = "the points explain all data"
                 break
             outcome = trained(
-                replace(model, features=InducingPoints(more)), data, options, rng, limit
+                replace(model, features=InducingPoints(more)), data, options, rng, clock
             )
             measure, value, gap = measured(outcome, data, options)
             better = kept is None or np.isnan(best) or value > best + WORTH
@@ -275,8 +264,8 @@ def grown(
             Z = outcome.model.features.Z
             sweep["n_inducing"].append(len(Z))
             sweep.setdefault(measure, []).append(value)
-            if late := limit.passed:
-                ended = str(limit)
+            if late := clock.is_over:
+                ended = clock.reason
             elif size >= MOST_INDUCING:
                 ended = f"the largest number, {MOST_INDUCING}, was reached"
             elif size >= FIRST_SIZES[-1] and not better:
@@ -288,10 +277,11 @@ def grown(
                 )
             size *= 2
     except KeyboardInterrupt:
-        limit.interrupt(outcome)
+        if not clock.interrupt(has_result=outcome is not None):
+            raise
         kept = kept or outcome
         late = True
-        ended = str(limit)
+        ended = clock.reason
     entries = (
         {
             "inducing_sweep": {name: np.array(values) for name, values in sweep.items()},
