@@ -35,7 +35,7 @@ from ..means import ZeroMean
 from ..numerics.validation import as_floats, short_repr
 from ..priors import Prior
 from ..training import LBFGS, Adam
-from ..training.lbfgs import BaseEstimator
+from ..training.options import BaseEstimator
 
 # %% auto #0
 __all__ = []

@@ -81,7 +81,9 @@ from ..posterior.draws import SampledFunctions, sampled_functions
 from ..posterior.local import local_covariance, local_predict
 from ..streaming import summarise_posterior
 from ..training import greedy_points
-from ..training.lbfgs import SAMPLE_ROWS, TimeLimit, check_fixed
+from ..training.initialise import SAMPLE_ROWS
+from ..training.options import Clock
+from ..training.strategies import check_fixed
 
 # %% auto #0
 __all__ = []
@@ -90,7 +92,7 @@ __all__ = []
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from sparse_pep.training.lbfgs import BaseEstimator
+    from sparse_pep.training.options import BaseEstimator
 
     class ClassifierMixin(BaseEstimator):
         def score(
@@ -255,7 +257,7 @@ class PowerEPEstimator(Arguments):
         """
         with all_or_nothing(self):
             check_arguments(self)
-            limit = TimeLimit(getattr(self._trainer, "max_time", None))
+            clock = Clock(getattr(self._trainer, "max_time", None))
             seed = seeded(self.random_state).randint(2**31)
             # the first is the same without blocks
             rng = np.random.default_rng(seed)
@@ -295,7 +297,7 @@ class PowerEPEstimator(Arguments):
                 start = starting_model(self, values, places, encoding.likelihood, rng)
                 start = start if data.parts is None else observing(start, data)
                 if data.power is None:
-                    start, power, found = choose_power(start, data.sample, self, rng, limit)
+                    start, power, found = choose_power(start, data.sample, self, rng, clock)
                     data = replace(data, power=power)
             else:
                 data = data.encoded(self._encoding.for_later(data.rows))
@@ -303,20 +305,21 @@ class PowerEPEstimator(Arguments):
                 n_new = data.rows.n_data
                 start, data = self._start_again(data)
             grows = self.n_inducing == "auto" and self.features is None and first
-            outcome = (grown if grows else trained)(start, data, self, rng, limit)
+            outcome = (grown if grows else trained)(start, data, self, rng, clock)
             if self.monotone and first:
                 outcome, data = surer(outcome, data, self, rng)
             final = outcome, data, self.jitter, self.tight, self.local
             try:
                 self._set_fitted_state(*final)
             except KeyboardInterrupt:
-                limit.interrupt("n_evaluations" in outcome.entries)
+                if not clock.interrupt(has_result="n_evaluations" in outcome.entries):
+                    raise
                 self._set_fitted_state(*final)
             signs = self.diagnostics_.get("wrong_slopes", (0,))[-1]  # which are no samples
             self.n_samples_seen_: int = n_before + (
                 self.diagnostics_["n_samples"] - signs if first else n_new
             )
-            self.diagnostics_ |= found | {"interrupted": limit.interrupted}
+            self.diagnostics_ |= found | {"interrupted": clock.interrupted}
             ranges = [
                 self.x_mean_ + self.x_scale_ * np.stack(data.moments[0][-2:]),
                 *([] if first else [self.x_range_]),
@@ -324,14 +327,13 @@ class PowerEPEstimator(Arguments):
             self.x_range_ = np.stack([np.min(ranges, axis=0)[0], np.max(ranges, axis=0)[1]])
             reason = outcome.entries["message"]
             remedy = f"raise `{outcome.entries.get('limit')}` or `tol`"
-            if limit.interrupted:
-                reason = (
-                    reason if str(limit) in reason else f"{limit}; the best result before: {reason}"
-                )
+            if clock.interrupted:
+                if clock.reason not in reason:
+                    reason = f"{clock.reason}; the best result before: {reason}"
                 remedy = "the model is the best so far"
                 self.converged_ = False
                 self.diagnostics_["message"] = reason
-            if limit.interrupted or not outcome.converged:
+            if clock.interrupted or not outcome.converged:
                 warn_caller(
                     f"training stopped before it converged ({reason}); {remedy} (see the "
                     "page “Training that stops early”).",

@@ -7,18 +7,15 @@ __all__ = []
 
 # %% ../../nbs/19_stochastic.ipynb #9eb43b28
 import json
-import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
 
 from ..inference import Problem, Rows
-from ..inference.fixed_point import FLOOR
+from ..inference.fixed_point import FLOOR, Fit
 from sparse_pep.inference.shard import (
     Projection,
     Shard,
@@ -33,16 +30,14 @@ from sparse_pep.inference.shard import (
 from ..model import Model, model_evidence, shards_of
 from ..numerics.linalg import Factor, factorise
 from ..numerics.parameters import to_vector
+from ..numerics.validation import warn_caller
 from ..quadrature import Accuracy
 from ..regression import cholesky_adjoint, whitened_moments
 from ..sites import Posterior, posterior_from_sums
-from ..streaming import StreamingSummary
-from .checkpoint import Checkpoint
-from .lbfgs import SAMPLE_ROWS, Adam, Objective, TimeLimit, Training
-
-# %% ../../nbs/19_stochastic.ipynb #79c6e676
-if TYPE_CHECKING:
-    from sparse_pep.data.sources import Source
+from .checkpoint import Checkpoint, State
+from .initialise import SAMPLE_ROWS
+from .lbfgs import Objective, is_inducing_input, total_weight
+from .options import Adam, Clock, Epoch, TrainingOptions, TrainingResult
 
 # %% ../../nbs/19_stochastic.ipynb #b1d58f48
 class Batch(NamedTuple):
@@ -51,24 +46,18 @@ class Batch(NamedTuple):
     shard: Shard
     earlier: list[Shard]  # the observations of the memory; empty if there is none
     Kuu: Factor
-    pull_Kuu: Callable[..., Any]  # pulls the derivative with respect to Kuu back to the parameters
+    # pulls the derivative with respect to Kuu back to the parameters of kernel and features
+    pull_Kuu: Callable[[np.ndarray], tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]
 
 # %% ../../nbs/19_stochastic.ipynb #c8dac9a0
-def batch_of(
-    model: Model,
-    piece: Rows,
-    power: float = 0.5,
-    jitter: float = 0.0,
-    memory: StreamingSummary | None = None,
-    tight: bool = False,
-) -> Batch:
-    """The rows of a piece of data as a batch. Arguments as in `model_gradient`. Cost M³ flops."""
+def batch_of(model: Model, problem: Problem) -> Batch:
+    """The rows of a problem, which are few, as a batch. Cost M³ flops."""
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
-    Kuu = factorise(matrix, jitter, "Kuu")
-    shards, _ = shards_of(model, Problem(piece, power, tight, jitter, memory), Kuu)
+    Kuu = factorise(matrix, problem.jitter, "Kuu")
+    shards, _ = shards_of(model, problem, Kuu)
     shard, *earlier = shards.local
     shard.centred = False  # q depends on the other batches too
-    if tight and not shard.known:
+    if problem.tight and not shard.known:
         raise ValueError(
             "`tight=True` needs Gaussian noise where training uses batches of the data."
         )
@@ -89,19 +78,31 @@ def random_batches(
     numbers = np.unique(blocks, return_inverse=True)[1]
     sizes = np.bincount(numbers)
     order = rng.permutation(len(sizes))
-    before = np.cumsum(sizes[order]) - sizes[order]  # rows of the blocks before
-    batch = np.empty(len(sizes), dtype=int)
-    batch[order] = before * n_batches // n_data
-    return [rows for b in range(n_batches) if len(rows := np.flatnonzero(batch[numbers] == b))]
+    rows_before = np.cumsum(sizes[order]) - sizes[order]  # in the blocks before
+    batch_of_block = np.empty(len(sizes), dtype=int)
+    batch_of_block[order] = rows_before * n_batches // n_data
+    batches = [np.flatnonzero(batch_of_block[numbers] == b) for b in range(n_batches)]
+    return [rows for rows in batches if len(rows)]
 
 # %% ../../nbs/19_stochastic.ipynb #ca3d9c6a
 LARGE = 1 << 27  # numbers in the sums of all batches: 1 GB
 
 
+class SiteSums(NamedTuple):
+    """The sums over some rows that determine q(u)."""
+
+    precision: np.ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
+    shift: np.ndarray  # (C, M), or (1, M, K) of K outputs: V (wν)
+
+    def plus(self, other: "SiteSums | Sums") -> "SiteSums":
+        """The sums over these rows and others."""
+        return SiteSums(self.precision + other.precision, self.shift + other.shift)
+
+
 class CachedSiteSums:
     """The sums of each of J batches at its last visit (Equation 19.1 of the site): `precision` (J,
-    C, M, M) and `shift` (J, C, M), or (J, 1, M, K) of K outputs; and `total`, the pair of both
-    added over the batches.
+    C, M, M) and `shift` (J, C, M), or (J, 1, M, K) of K outputs; and their `total` over the
+    batches.
     """
 
     def __init__(self, n_batches: int, shape: tuple[int, ...]) -> None:
@@ -111,17 +112,18 @@ class CachedSiteSums:
 
     def add_up(self) -> None:
         """Compute the total anew, which removes rounding errors of repeated differences."""
-        self.total = self.precision.sum(axis=0), self.shift.sum(axis=0)
+        self.total = SiteSums(self.precision.sum(axis=0), self.shift.sum(axis=0))
 
-    def without(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def without(self, k: int) -> SiteSums:
         """The sums of all batches except batch k."""
-        return self.total[0] - self.precision[k], self.total[1] - self.shift[k]
+        total = self.total
+        return SiteSums(total.precision - self.precision[k], total.shift - self.shift[k])
 
-    def put(self, k: int, others: tuple[np.ndarray, np.ndarray], own: Sums) -> None:
-        """Set the sums of batch k to `own`; `others` are the sums of all other batches."""
-        self.precision[k] = own.precision
-        self.shift[k] = own.shift
-        self.total = others[0] + own.precision, others[1] + own.shift
+    def put(self, k: int, others: SiteSums, sums: Sums) -> None:
+        """Set the sums of batch k; `others` are those of all other batches."""
+        self.precision[k] = sums.precision
+        self.shift[k] = sums.shift
+        self.total = others.plus(sums)
 
 # %% ../../nbs/19_stochastic.ipynb #44d2c337
 FINE = Accuracy(1e-6, FLOOR)  # accuracy of the quadrature while training
@@ -138,26 +140,23 @@ class Visit(NamedTuple):
     drift: np.ndarray
 
 # %% ../../nbs/19_stochastic.ipynb #bde6c0d5
-def posteriors_with(
-    batch: Batch, own: Sums, others: tuple[np.ndarray, np.ndarray]
-) -> list[Posterior] | None:
+def posteriors_with(batch: Batch, sums: Sums, others: SiteSums) -> list[Posterior] | None:
     """q(u) of each latent function from the sums of a batch and those of all others, or None
     if one of them is not a distribution.
     """
-    total = own._replace(precision=own.precision + others[0], shift=own.shift + others[1])
+    total = others.plus(sums)
     for shard in batch.earlier:
-        more = site_sums(shard)
-        total = total._replace(
-            precision=total.precision + more.precision, shift=total.shift + more.shift
-        )
-    try:
-        posteriors = [
-            posterior_from_sums(batch.Kuu, *part)
-            for part in zip(total.precision, total.shift, strict=True)
-        ]
-    except np.linalg.LinAlgError:
-        return None
-    return posteriors if all(q.B.jitter == 0.0 for q in posteriors) else None
+        total = total.plus(site_sums(shard))
+    posteriors = []
+    for precision, shift in zip(total.precision, total.shift, strict=True):
+        try:
+            posterior = posterior_from_sums(batch.Kuu, precision, shift)
+        except np.linalg.LinAlgError:
+            return None
+        if posterior.B.jitter != 0.0:
+            return None
+        posteriors.append(posterior)
+    return posteriors
 
 # %% ../../nbs/19_stochastic.ipynb #123d3566
 def is_proper(shard: Shard, posteriors: list[Posterior] | None) -> bool:
@@ -171,6 +170,21 @@ def is_proper(shard: Shard, posteriors: list[Posterior] | None) -> bool:
 STEPS = (0.0, 0.5, 0.5, 1.0)  # after a full step, steps back to the sizes 1, 1/2, 1/4 and 0
 
 
+def take_step(batch: Batch, held: CachedSiteSums, k: int, others: SiteSums) -> list[Posterior]:
+    """Q(u) of each latent function after a step of the sites of batch k, which is shortened until
+    q(u) and all cavities are distributions. The held sums change with the sites.
+    """
+    sums = step_sites(batch.shard, Step())
+    for back in STEPS:
+        if back:
+            sums = step_sites(batch.shard, Step(back=back))
+        posteriors = posteriors_with(batch, sums, others)
+        if is_proper(batch.shard, posteriors):
+            break
+    held.put(k, others, sums)
+    return posteriors
+
+
 def visit(
     batch: Batch, held: CachedSiteSums, k: int, sites: np.ndarray | None = None
 ) -> Visit | None:
@@ -182,32 +196,52 @@ def visit(
     """
     shard = batch.shard
     others = held.without(k)
-    n_batches = len(held.shift)
-    own = site_sums(shard, sites)
-    before = posteriors_with(batch, own, others)
-    projection = None if before is None else Shards([shard]).ask(projections, before, FINE, 0)
+    sums = site_sums(shard, sites)
+    posteriors = posteriors_with(batch, sums, others)
+    projection = None
+    if posteriors is not None:
+        projection = Shards([shard]).ask(projections, posteriors, FINE, 0)
     if projection is None or not np.isfinite(projection.terms):
         if shard.known or np.all(sites[0] >= 0.0):
             return None
         shard.state = shard.sums = None  # negative precisions, where the parameters have moved
         return visit(batch, held, k, np.stack([np.maximum(sites[0], 0.0), sites[1]]))
-    drift = own.shift - held.shift[k]
-    terms = own.terms + projection.terms
-    value = n_batches * terms
-    for q in before:
+    value = len(held.shift) * (sums.terms + projection.terms)
+    for q in posteriors:
         value += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
-    value += sum(site_sums(shard).terms for shard in batch.earlier)
-    own = step_sites(shard, Step())
-    for back in STEPS:
-        own = step_sites(shard, Step(back=back)) if back else own
-        posteriors = posteriors_with(batch, own, others)
-        if is_proper(shard, posteriors):
-            break
-    held.put(k, others, own)
-    return Visit(posteriors, projection, float(value), drift)
+    for earlier in batch.earlier:
+        value += site_sums(earlier).terms
+    drift = sums.shift - held.shift[k]
+    return Visit(
+        posteriors=take_step(batch, held, k, others),
+        projection=projection,
+        log_evidence=float(value),
+        drift=drift,
+    )
 
 # %% ../../nbs/19_stochastic.ipynb #e3dbb1f4
-def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> np.ndarray:
+def Kuu_contribution(
+    batch: Batch,
+    shard: Shard,
+    whitened: list[tuple[np.ndarray, np.ndarray]],
+    outer: np.ndarray,
+) -> np.ndarray:
+    """The derivatives (P,) in the parameters of kernel and features through Kuu, from the sums of a
+    shard and V diag(we) Vᵀ (C, M, M), `outer`.
+    """
+    sums = site_sums(shard)
+    Kuu_bar = 0.0
+    for c, (mean, cov) in enumerate(whitened):
+        beta = np.atleast_2d(mean.T)
+        precision = sums.precision[c]
+        H = len(beta) * (precision - precision @ cov) - outer[c]
+        H += (np.atleast_2d(sums.shift[c].T) - beta @ precision).T @ beta
+        Kuu_bar = Kuu_bar + cholesky_adjoint(batch.Kuu, 0.5 * (H + H.T))
+    kernel_bar, features_bar = batch.pull_Kuu(Kuu_bar)
+    return to_vector([*kernel_bar.values(), *features_bar.values()])
+
+
+def batch_gradient(model: Model, batch: Batch, visited: Visit, n_batches: int) -> np.ndarray:
     """The contribution (P,) of a batch to the gradient of log Z with respect to `model.theta`.
 
     The sites are taken as converged. A memory contributes an equal share to every batch. The sum
@@ -215,32 +249,17 @@ def batch_gradient(model: Model, batch: Batch, found: Visit, n_batches: int) -> 
     unbiased estimate of it. Equations 19.5 and 19.6 of the site; section 3.8 of the paper. Cost
     5nM² flops for each latent function, and O(M³).
     """
-    whitened = [whitened_moments(posterior) for posterior in found.posteriors]
-    pulled = 0.0
-    likelihood_bar = found.projection.likelihood_bar
-    mean_bar = found.projection.mean_bar
-    for shard in (batch.shard, *batch.earlier):
-        sums = site_sums(shard)
-        own = adjoints(shard, whitened)
-        Kuu_bar = 0.0
-        for (mean, cov), precision, shift, outer in zip(
-            whitened, sums.precision, sums.shift, own.outer, strict=True
-        ):
-            beta = np.atleast_2d(mean.T)
-            H = len(beta) * (precision - precision @ cov) - outer
-            H += (np.atleast_2d(shift.T) - beta @ precision).T @ beta
-            Kuu_bar = Kuu_bar + cholesky_adjoint(batch.Kuu, 0.5 * (H + H.T))
-        through_Kuu = np.concatenate([to_vector(part) for part in batch.pull_Kuu(Kuu_bar)])
-        if shard is batch.shard:
-            pulled = own.pulled + through_Kuu
-            likelihood_bar = likelihood_bar + own.likelihood_bar
-            mean_bar = mean_bar + own.mean_bar
-        else:  # a memory does not depend on the parameters of likelihood and mean
-            pulled = pulled + (own.pulled + through_Kuu) / n_batches
-    size = len(to_vector(model.kernel.parameters()))
-    return np.concatenate(
-        [pulled[:size], np.atleast_1d(likelihood_bar), pulled[size:], np.atleast_1d(mean_bar)]
-    )
+    whitened = [whitened_moments(posterior) for posterior in visited.posteriors]
+    own = adjoints(batch.shard, whitened)
+    pulled = own.pulled + Kuu_contribution(batch, batch.shard, whitened, own.outer)
+    for shard in batch.earlier:  # does not depend on the parameters of likelihood and mean
+        earlier = adjoints(shard, whitened)
+        through_Kuu = Kuu_contribution(batch, shard, whitened, earlier.outer)
+        pulled = pulled + (earlier.pulled + through_Kuu) / n_batches
+    n_kernel = len(to_vector(model.kernel.parameters()))
+    likelihood_bar = visited.projection.likelihood_bar + own.likelihood_bar
+    mean_bar = visited.projection.mean_bar + own.mean_bar
+    return to_vector([pulled[:n_kernel], likelihood_bar, pulled[n_kernel:], mean_bar])
 
 # %% ../../nbs/19_stochastic.ipynb #135dba4c
 class AdamDirections:
@@ -264,8 +283,9 @@ class AdamDirections:
         self.n_steps += 1
         self.mean += (1.0 - self.betas[0]) * (gradient - self.mean)
         self.square += (1.0 - self.betas[1]) * (gradient**2 - self.square)
-        filled, filled_squares = (1.0 - betas**self.n_steps for betas in self.betas)
-        return self.mean / filled / (np.sqrt(self.square / filled_squares) + 1e-8)
+        mean = self.mean / (1.0 - self.betas[0] ** self.n_steps)
+        square = self.square / (1.0 - self.betas[1] ** self.n_steps)
+        return mean / (np.sqrt(square) + 1e-8)
 
 # %% ../../nbs/19_stochastic.ipynb #c51734e3
 def step_lengths(parameters: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray:
@@ -275,10 +295,9 @@ def step_lengths(parameters: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray
     spread = X.std(axis=0)
     units = []
     for name, value in parameters.items():
-        places = name.startswith("features.") and name.endswith("Z")
-        units.append(
-            np.broadcast_to(spread[: np.shape(value)[-1]] if places else 1.0, np.shape(value))
-        )
+        shape = np.shape(value)
+        unit = spread[: shape[-1]] if is_inducing_input(name) else 1.0
+        units.append(np.broadcast_to(unit, shape))
     return to_vector(units)
 
 # %% ../../nbs/19_stochastic.ipynb #15d56b9f
@@ -291,69 +310,48 @@ class Batches:
     """N rows in J batches, with the sites of all rows and the sums of each batch. As a function of
     the model it is the evidence that `Objective` expects, estimated from one batch, the `next`.
 
-    `rows` are the numbers of the rows of each batch, by which the data can be selected; the other
-    arguments are those of `model_gradient`. `sites` (2, C, N) are None if the noise is Gaussian, so
-    that they are known.
+    `numbers` are those of the rows of each batch, by which the rows of the problem can be selected.
+    `sites` (2, C, N) are None if the noise is Gaussian, so that they are known.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        data: "Rows | Source",
-        power: float,
-        jitter: float,
-        memory: StreamingSummary | None,
-        tight: bool,
-        rows: list[np.ndarray],
-    ) -> None:
-        self.data = data
-        self.rows = rows
+    def __init__(self, model: Model, problem: Problem, numbers: list[np.ndarray]) -> None:
+        self.problem = problem
+        self.numbers = numbers
         self.next = 0
-        self.power = power
-        self.jitter = jitter
-        self.memory = memory
-        self.tight = tight
-        shard = self.batch(model).shard
+        J = len(numbers)
         C = model.likelihood.n_latent
         M = len(model.features)
-        if (size := len(rows) * C * M**2) > LARGE:
-            warnings.warn(
-                f"the sums of {len(rows)} batches take {8e-9 * size:.1f} GB of memory; a "
-                "larger `batch_size` takes less.",
+        if J * C * M**2 > LARGE:
+            warn_caller(
+                f"the sums of {J} batches take {8e-9 * J * C * M**2:.1f} GB of memory; a larger "
+                "`batch_size` takes less.",
                 UserWarning,
-                stacklevel=5,
             )
-        self.held: CachedSiteSums = CachedSiteSums(len(rows), (C, M, *shard.y.shape[1:]))
-        self.sites: np.ndarray | None = None if shard.known else np.zeros((2, C, data.n_data))
+        shard = self.batch(model).shard
+        self.held = CachedSiteSums(J, (C, M, *shard.y.shape[1:]))
+        self.sites: np.ndarray | None = None
+        if not shard.known:
+            self.sites = np.zeros((2, C, problem.rows.n_data))
 
     def batch(self, model: Model) -> Batch:
         """The next batch, bound to a model."""
-        piece = self.data.at(self.rows[self.next])
-        return batch_of(model, piece, self.power, self.jitter, self.memory, self.tight)
+        rows = self.problem.rows.at(self.numbers[self.next])
+        return batch_of(model, replace(self.problem, rows=rows))
 
     def __call__(self, model: Model) -> tuple[Visit, np.ndarray]:
         """The visit to the next batch, and an estimate of the gradient (P,) with respect to
         `model.theta`. LinAlgError if there is no proper posterior, and nothing was changed.
         """
-        k = self.next
-        rows = self.rows[self.next]
+        rows = self.numbers[self.next]
+        J = len(self.numbers)
         batch = self.batch(model)
-        found = visit(batch, self.held, k, None if batch.shard.known else self.sites[:, :, rows])
-        if found is None:
+        sites = None if self.sites is None else self.sites[:, :, rows]
+        visited = visit(batch, self.held, self.next, sites)
+        if visited is None:
             raise np.linalg.LinAlgError("q(u) or a cavity is not a distribution.")
-        if not batch.shard.known:
+        if self.sites is not None:
             self.sites[:, :, rows] = batch.shard.state.sites
-        return found, len(self.rows) * batch_gradient(model, batch, found, len(self.rows))
-
-# %% ../../nbs/19_stochastic.ipynb #ac8d2954
-class Epoch(NamedTuple):
-    """The state after a pass over the batches, for a callback."""
-
-    number: int
-    seconds: float  # since the start
-    model: Model
-    posteriors: list[Posterior]  # q(u) of each latent function after the last visit
-    objective: float  # the mean of its estimates in this pass, in nats
+        return visited, J * batch_gradient(model, batch, visited, J)
 
 # %% ../../nbs/19_stochastic.ipynb #fdb8b8fe
 FIRST_PASSES = 2  # passes of epoch 0, which updates the sites only
@@ -367,199 +365,193 @@ class Epochs:
 
     def __init__(
         self,
-        objective: Objective,
+        objective: Objective[Visit],
         batches: Batches,
-        options: Adam,
+        optimiser: Adam,
         n_data: float,
         rng: np.random.Generator,
     ) -> None:
         self.objective = objective
         self.batches = batches
-        self.n_epochs = options.n_epochs
+        self.n_epochs = optimiser.n_epochs
         self.n_data = n_data
         self.rng = rng
-        few = batches.data.at(
-            np.arange(0, batches.data.n_data, -(-batches.data.n_data // SAMPLE_ROWS))
-        )
-        self.units = options.learning_rate * step_lengths(objective.trained, few.X)
+        rows = batches.problem.rows
+        some = rows.at(np.arange(0, rows.n_data, -(-rows.n_data // SAMPLE_ROWS)))
+        self.units = optimiser.learning_rate * step_lengths(objective.trained, some.X)
         self.vector = objective.start
         self.directions = AdamDirections(len(objective.start))
         self.n_skipped = 0
         self.trace: list[tuple[float, float, float]] = []
 
-    def next_epoch(self) -> tuple[float, Visit | None]:
-        """Visit all batches in random order, with a step after each visit except in epoch 0.
-        Returns the mean of the estimates of the objective, in nats, and the last visit; or NaN and
-        None if every visit failed.
+    def move(self, slope: np.ndarray) -> None:
+        """Take a step along a noisy gradient (P,)."""
+        n_steps = self.n_epochs * len(self.batches.numbers)
+        rate = cosine_schedule(self.directions.n_steps / n_steps)
+        step = self.units * rate * self.directions(slope / self.n_data)
+        self.vector = np.clip(self.vector + step, *self.objective.limits)
+
+    def one_pass(self, moves: bool) -> tuple[float, float, Visit | None]:
+        """Visit all batches in random order, with a step after each visit if it `moves`. Returns
+        the mean of the estimates of the objective, in nats, the drift, and the last visit; or NaN,
+        0 and None if every visit failed.
         """
-        epoch = len(self.trace)
         batches = self.batches
-        for _ in range(1 if epoch else FIRST_PASSES):
-            values = []
-            drift = 0.0
-            found = None
-            for batches.next in self.rng.permutation(len(self.batches.rows)):
-                try:
-                    value, slope, found = self.objective(self.vector)
-                except np.linalg.LinAlgError:
-                    self.n_skipped += 1
-                    continue
-                values.append(value)
-                drift = drift + found.drift
-                if epoch:
-                    size = self.units * cosine_schedule(
-                        self.directions.n_steps / (self.n_epochs * len(batches.rows))
-                    )
-                    self.vector = np.clip(
-                        self.vector + size * self.directions(slope / self.n_data),
-                        *self.objective.limits,
-                    )
-            batches.held.add_up()
-        value = float(np.mean(values)) if values else np.nan
-        length = np.linalg.norm(batches.held.total[1])
-        drift = float(np.linalg.norm(drift) / length) if epoch and length > 0.0 else 0.0
-        self.trace.append(
-            (
-                value,
-                self.objective.log_prior(self.vector)[0] if self.objective.model.priors else 0.0,
-                drift,
-            )
-        )
-        return value, found
-
-    def saved(self) -> dict[str, Any]:
-        """What a checkpoint holds after an epoch, by name."""
-        batches = self.batches
-        adam = self.directions
-        (history, log_priors, drifts) = np.transpose(self.trace)
-        return {
-            "vector": self.vector,
-            "n_skipped": self.n_skipped,
-            "history": history,
-            "log_prior": log_priors,
-            "drift": drifts,
-            "mean": adam.mean,
-            "square": adam.square,
-            "n_steps": adam.n_steps,
-            "precision": batches.held.precision,
-            "shift": batches.held.shift,
-            "sites": batches.sites,
-            "rng": json.dumps(self.rng.bit_generator.state),
-        }
-
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Continue from what `saved` returned."""
-        batches = self.batches
-        adam = self.directions
-        self.vector = saved["vector"]
-        self.n_skipped = saved["n_skipped"]
-        self.trace = list(
-            zip(*(saved[name] for name in ("history", "log_prior", "drift")), strict=True)
-        )
-        adam.mean = saved["mean"]
-        adam.square = saved["square"]
-        adam.n_steps = saved["n_steps"]
-        batches.held.precision = saved["precision"]
-        batches.held.shift = saved["shift"]
-        batches.sites = saved["sites"]
+        values = []
+        drift: float | np.ndarray = 0.0
+        last = None
+        for k in self.rng.permutation(len(batches.numbers)):
+            batches.next = int(k)
+            try:
+                value, slope, last = self.objective(self.vector)
+            except np.linalg.LinAlgError:
+                self.n_skipped += 1
+                continue
+            values.append(value)
+            drift = drift + last.drift
+            if moves:
+                self.move(slope)
         batches.held.add_up()
-        self.rng.bit_generator.state = json.loads(saved["rng"])
+        length = float(np.linalg.norm(batches.held.total.shift))
+        mean = float(np.mean(values)) if values else np.nan
+        return mean, float(np.linalg.norm(drift)) / length if length > 0.0 else 0.0, last
+
+    def next_epoch(self) -> Visit | None:
+        """The last visit of one more epoch, which moves the parameters unless it is the first; None
+        if every visit failed.
+        """
+        begun = bool(self.trace)
+        for _ in range(1 if begun else FIRST_PASSES):
+            value, drift, last = self.one_pass(moves=begun)
+        log_prior, _ = self.objective.log_prior(self.vector)
+        self.trace.append((value, log_prior, drift if begun else 0.0))
+        return last
+
+# %% ../../nbs/19_stochastic.ipynb #57a35002
+def saved_state(epochs: Epochs) -> State:
+    """What a checkpoint holds after an epoch, by name."""
+    adam = epochs.directions
+    held = epochs.batches.held
+    history, log_priors, drifts = np.transpose(epochs.trace)
+    return {
+        "vector": epochs.vector,
+        "n_skipped": epochs.n_skipped,
+        "history": history,
+        "log_prior": log_priors,
+        "drift": drifts,
+        "mean": adam.mean,
+        "square": adam.square,
+        "n_steps": adam.n_steps,
+        "precision": held.precision,
+        "shift": held.shift,
+        "sites": epochs.batches.sites,
+        "rng": json.dumps(epochs.rng.bit_generator.state),
+    }
+
+
+def restore(epochs: Epochs, state: State) -> None:
+    """Continue from what `saved_state` returned."""
+    adam = epochs.directions
+    held = epochs.batches.held
+    epochs.vector = state["vector"]
+    epochs.n_skipped = state["n_skipped"]
+    epochs.trace = list(zip(state["history"], state["log_prior"], state["drift"], strict=True))
+    adam.mean = state["mean"]
+    adam.square = state["square"]
+    adam.n_steps = state["n_steps"]
+    held.precision = state["precision"]
+    held.shift = state["shift"]
+    held.add_up()
+    epochs.batches.sites = state["sites"]
+    epochs.rng.bit_generator.state = json.loads(state["rng"])
 
 # %% ../../nbs/19_stochastic.ipynb #73c2905e
 def run_epochs(
-    epochs: Epochs,
-    limit: TimeLimit,
-    record: Checkpoint | None,
-    callback: Callable[[Epoch], object] | None,
-    bar: tqdm,
+    epochs: Epochs, options: TrainingOptions, clock: Clock, record: Checkpoint | None, bar: tqdm
 ) -> None:
-    """Epochs until their number is reached, or the limit or Ctrl-C ends them; each is reported
+    """Epochs until their number is reached, or the clock or Ctrl-C ends them; each is reported
     to the callback and the bar.
     """
-    try:
-        for epoch in bar:
-            value, found = epochs.next_epoch()
-            bar.set_postfix_str(f"objective per data point {value / epochs.n_data:.4f}")
-            if callback is not None and found is not None:
-                model = epochs.objective.model_at(epochs.vector)
-                callback(Epoch(epoch, perf_counter() - limit.begun, model, found.posteriors, value))
-            last = epoch == epochs.n_epochs or (epoch > 0 and limit.passed)
-            if record is not None and (last or record.due):
-                record.write(epochs.saved())
-            if last:
-                break
-    except KeyboardInterrupt:
-        limit.interrupt(epochs.trace)
+    for number in bar:
+        last_visit = epochs.next_epoch()
+        value = epochs.trace[-1][0]
+        bar.set_postfix_str(f"objective per data point {value / epochs.n_data:.4f}")
+        if options.callback is not None and last_visit is not None:
+            model = epochs.objective.model_at(epochs.vector)
+            options.callback(Epoch(number, clock.elapsed, model, last_visit.posteriors, value))
+        is_last = number == epochs.n_epochs or (number > 0 and clock.is_over)
+        if record is not None and (is_last or record.due):
+            record.write(saved_state(epochs))
+        if is_last:
+            break
 
 # %% ../../nbs/19_stochastic.ipynb #d407fec9
+def final_fit(model: Model, problem: Problem, sites: np.ndarray | None, clock: Clock) -> Fit:
+    """The inference on all rows, from these sites; it is repeated if Ctrl-C interrupts it once."""
+    try:
+        return model_evidence(model, problem, sites)
+    except KeyboardInterrupt:
+        if not clock.interrupt(has_result=True):
+            raise
+        return model_evidence(model, problem, sites)
+
+
 def train_by_batches(
     model: Model,
-    data: "Rows | Source",
-    power: float | np.ndarray,
-    jitter: float,
-    options: Adam,
-    fixed: Collection[str],
-    memory: StreamingSummary | None,
-    tight: bool,
+    problem: Problem,
+    options: TrainingOptions,
     rng: np.random.Generator,
-    limit: TimeLimit,
-    progress: bool,
-    n_data: float,
+    clock: Clock,
     record: Checkpoint | None,
-    callback: Callable[[Epoch], object] | None,
-) -> Training:
-    """The result of stochastic Power EP. Arguments as in `train`, and N, or Σ w. What the `Epochs`
-    save is written to `record`, and taken from it if it was read from a file.
+) -> TrainingResult:
+    """The result of stochastic Power EP. Arguments as in `train`. What the `Epochs` save is written
+    to `record`, and taken from it if it was read from a file.
 
     A step costs 9nM² flops for each latent function and O(M³), for n rows in a batch; the sums need
     N/n · (M² + M) numbers for each. The last inference adds sweeps over all data of 2NM² flops
     each. Section 3.8 of Bui, Yan and Turner (2017).
     """
-    if not hasattr(data, "at"):
+    rows = problem.rows
+    if not hasattr(rows, "at"):
         raise ValueError(
             "mini-batches draw rows by their numbers; give arrays, memory maps or a "
             "converted table."
         )
-    if np.ndim(power):
-        data = data._replace(power=power)
-        power = 0.5
-    rows = random_batches(data.n_data, options.batch_size, rng, data.blocks)
-    batches = Batches(model, data, power, jitter, memory, tight, rows)
-    objective = Objective(model, batches, fixed)
-    epochs = Epochs(objective, batches, options, n_data, rng)
+    optimiser = options.optimiser
+    n_data = total_weight(rows)
+    numbers = random_batches(rows.n_data, optimiser.batch_size, rng, rows.blocks)
+    batches = Batches(model, problem, numbers)
+    objective = Objective(model, batches, options.fixed)
+    epochs = Epochs(objective, batches, optimiser, n_data, rng)
     if record is not None and record.state:
-        epochs.restore(record.state)
-    with tqdm(
-        range(len(epochs.trace), options.n_epochs + 1), disable=not progress, desc="epochs"
-    ) as bar:
-        run_epochs(epochs, limit, record, callback, bar)
-        trained = objective.model_at(epochs.vector)
-        problem = Problem(data, power, tight, jitter, memory)
-        infer = partial(model_evidence, trained, problem, batches.sites)
+        restore(epochs, record.state)
+    remaining = range(len(epochs.trace), optimiser.n_epochs + 1)
+    with tqdm(remaining, disable=not options.progress, desc="epochs") as bar:
         try:
-            fit = infer()
+            run_epochs(epochs, options, clock, record, bar)
         except KeyboardInterrupt:
-            limit.interrupt(epochs.trace)
-            fit = infer()
+            if not clock.interrupt(has_result=bool(epochs.trace)):
+                raise
+        trained = objective.model_at(epochs.vector)
+        fit = final_fit(trained, problem, batches.sites, clock)
         history, log_priors, drifts = np.transpose(epochs.trace)
-        n_epochs = len(history) - 1
-        (converged, message) = check_convergence(history, n_data, options.tol)
-        if late := limit.interrupted or n_epochs < options.n_epochs:
+        n_iter = len(history) - 1
+        converged, message = check_convergence(history, n_data, optimiser.tol)
+        late = clock.interrupted or n_iter < optimiser.n_epochs
+        if late:
             converged = False
-            message = f"{limit} after {n_epochs} epochs"
+            message = f"{clock.reason} after {n_iter} epochs"
         bar.total = bar.n
-        bar.set_postfix_str(
-            f"objective per data point {history[-1] / n_data:.4f}, "
-            f"{'converged' if converged else message}"
-        )
-    return Training(
+        ending = "converged" if converged else message
+        bar.set_postfix_str(f"objective per data point {history[-1] / n_data:.4f}, {ending}")
+    return TrainingResult(
         model=trained,
         fit=replace(fit, shards=None),
         objective=fit.log_evidence + log_priors[-1],
         converged=bool(converged and fit.converged),
         message=message,
         limit="max_time" if late else "n_epochs",
-        n_iter=n_epochs,
+        n_iter=n_iter,
         history=history,
         log_prior=log_priors,
         counts={
@@ -582,6 +574,9 @@ def check_convergence(history: np.ndarray, n_data: float, tol: float) -> tuple[b
     if n_epochs < FEWEST_EPOCHS:
         return False, f"{n_epochs} epochs are too few to tell"
     rise = float(np.mean(history[-quarter:]) - np.mean(history[-2 * quarter : -quarter])) / n_data
-    gained = f"gained {rise:.1e}" if rise >= -tol else f"lost {-rise:.1e}"
-    message = f"the last quarter of {n_epochs} epochs {gained} nats per data point"
-    return abs(rise) <= tol, message + "; a lower `learning_rate` may help" * (rise < -tol)
+    falls = rise < -tol
+    change = f"lost {-rise:.1e}" if falls else f"gained {rise:.1e}"
+    message = f"the last quarter of {n_epochs} epochs {change} nats per data point"
+    if falls:
+        message += "; a lower `learning_rate` may help"
+    return abs(rise) <= tol, message
