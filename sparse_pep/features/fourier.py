@@ -19,7 +19,7 @@ from ..numerics.parameters import Parameters, set_fields
 from ..numerics.validation import as_floats
 
 # %% ../../nbs/04b_fourier.ipynb #68d6e127
-FOURIER_ORDER = {Matern12: 1, Matern32: 2, Matern52: 3}
+FOURIER_ORDER: dict[type[Kernel], int] = {Matern12: 1, Matern32: 2, Matern52: 3}
 FOURIER_NOISE = {1: 2.0, 2: 4.0, 3: 16.0 / 3.0}
 
 
@@ -99,7 +99,7 @@ def interval_frequencies(frequencies: int | np.ndarray, length: float) -> np.nda
     """Distinct frequencies (F,); a whole number F stands for the F lowest that fit an interval."""
     omega = np.asarray(frequencies)
     if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
-        omega = 2 * np.pi / length * np.arange(omega)
+        omega = 2 * np.pi / length * np.arange(int(omega))
     omega = as_floats(omega, "frequencies")
     fits = omega.ndim == 1 and omega.size and np.all(np.isfinite(omega) & (omega >= 0))
     if not fits or len(np.unique(omega)) != len(omega):
@@ -129,7 +129,7 @@ class Waves(Features):
         set_fields(self, a=float(a), b=float(b), frequencies=omega)
 
     def __len__(self) -> int:
-        return len(self.frequencies) + np.count_nonzero(self.frequencies)
+        return len(self.frequencies) + int(np.count_nonzero(self.frequencies))
 
     def real(self, waves: np.ndarray) -> np.ndarray:
         """The rows of the cosines, then of the sines (M, N), from complex waves (F, N)."""
@@ -198,7 +198,7 @@ class Fourier(Waves):
         K, dx, dlam = map(self.real, waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0]))
 
         def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
-            gradient = stationary_gradient(kernel, 0.0, np.array([-np.vdot(K_bar, dlam)]))
+            gradient = stationary_gradient(kernel, np.zeros(()), np.array([-np.vdot(K_bar, dlam)]))
             return gradient, np.sum(K_bar * dx, axis=0)[:, None]
 
         return K, pull

@@ -90,7 +90,7 @@ class Windows:
         """Which windows are differentiated, (A,)."""
         if not self.direction.any():
             return np.zeros(len(self.centre), dtype=bool)
-        return self.direction.any(axis=1)
+        return np.any(self.direction, axis=1)
 
     @property
     def values(self) -> bool:
@@ -217,7 +217,8 @@ def beam_of(variance: float, P: np.ndarray, A: Windows, B: Windows, sign: float)
     row = np.where(A.sloped, 0.0, 1.0)[:, None]
     column = np.where(B.sloped, 0.0, 1.0)
     both = 0.0
-    for d in np.flatnonzero(A.direction.any(axis=0) | B.direction.any(axis=0)):
+    sloped = np.any(A.direction, axis=0) | np.any(B.direction, axis=0)
+    for d in np.flatnonzero(sloped).tolist():
         pair = dimension(P, A, B, d, sign)
         s = A.direction[:, d, None]
         t = B.direction[:, d]
@@ -306,7 +307,9 @@ def inverse_squares(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     return kernel.spread(active, row)[0]
 
 
-def stationary_gradient(kernel: Kernel, variance: float, lengthscale: np.ndarray) -> Parameters:
+def stationary_gradient(
+    kernel: Kernel, variance: np.ndarray, lengthscale: np.ndarray
+) -> Parameters:
     """The derivatives by name, from those in the log variance and in the log lengthscale of each
     column (D,).
     """
@@ -507,7 +510,8 @@ def groups_of(A: Windows) -> list[Group]:
     """
     sort = 1 * A.sloped
     if not A.plain:
-        sort += 2 * (A.width.any(axis=1) | A.frequency.any(axis=1) | (A.phase != 0.0))
+        wide = np.any(A.width, axis=1) | np.any(A.frequency, axis=1) | (A.phase != 0.0)
+        sort += 2 * wide
     groups = []
     for kind in np.unique(sort):
         rows = as_slice(np.flatnonzero(sort == kind))
@@ -774,7 +778,7 @@ class WindowSums(NamedTuple):
 
 def window_sums_of(A: Windows) -> WindowSums:
     """The sums over points that stand for windows A."""
-    wide = A.width.any(axis=0)
+    wide = np.any(A.width, axis=0)
     steps = np.zeros((1, len(wide)))
     if wide.any():
         steps = normal_points(int(wide.sum())) @ np.eye(len(wide))[wide]
@@ -857,11 +861,11 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Cr
         matrices[k, of_A, of_B], pulls[k, of_A, of_B] = pair
 
     def pull(K_bar: np.ndarray) -> CrossGradient:
-        bars = dict.fromkeys(matrices, 0.0)
+        bars = {factor: np.zeros_like(K_bar) for factor in matrices}
         for term in terms:
             values = [matrices[factor] for factor in term]
             for k, factor in enumerate(term):
-                bars[factor] = bars[factor] + K_bar * product_without(k, values)
+                bars[factor] += K_bar * product_without(k, values)
         results = {factor: pull_factor(bars[factor]) for factor, pull_factor in pulls.items()}
         gradients = [
             added([result[0] for factor, result in results.items() if factor[0] == k])
@@ -924,7 +928,7 @@ def white_vjp(A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
     """The covariances of windows with a width under white noise, all 0, and their pull-back."""
 
     def pull(K_bar: np.ndarray) -> CrossGradient:
-        return {"log_variance": 0.0}, no_gradient(A), no_gradient(B)
+        return {"log_variance": np.zeros(())}, no_gradient(A), no_gradient(B)
 
     return np.zeros((len(A.centre), len(B.centre))), pull
 
@@ -992,7 +996,7 @@ class WindowFeatures(Features):
     and define `windows`.
     """
 
-    trained = ("Z",)
+    trained: ClassVar[tuple[str, ...]] = ("Z",)
 
     def windows(self) -> Windows:
         """The windows of the features."""
@@ -1124,7 +1128,7 @@ class Wavelet(WindowFeatures):
     Z: np.ndarray
     width: np.ndarray
     frequency: np.ndarray
-    phase: np.ndarray = 0.0
+    phase: float | np.ndarray = 0.0
     zero_mean: bool = False
 
     def __post_init__(self) -> None:

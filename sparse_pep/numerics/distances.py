@@ -33,25 +33,19 @@ class Pairs:
             centre = A.sum(axis=0) / len(A)
             A = A - centre
             B = None if B is None else B - centre
-        self.A: np.ndarray = A
-        self.B: np.ndarray = A if B is None else B
+        self.A = A
+        self.B = A if B is None else B
         a2 = np.einsum("mn,mn->m", A, A)
-        b2 = a2 if self.B is A else np.einsum("mn,mn->m", B, B)
-        self.norms: tuple[np.ndarray, np.ndarray] = a2, b2
-        self.ones: tuple[np.ndarray, np.ndarray] = (
-            one := np.ones(len(A)),
-            one if self.B is A else np.ones(len(self.B)),
-        )
-        self.expands: bool = bool(
-            a2.max(initial=0.0) <= EXPANSION_LIMIT and b2.max(initial=0.0) <= EXPANSION_LIMIT
-        )
+        b2 = a2 if B is None else np.einsum("mn,mn->m", B, B)
+        self.norms = a2, b2
+        self.ones = np.ones(len(a2)), np.ones(len(b2))
+        far_a = np.flatnonzero(~(a2 <= EXPANSION_LIMIT))
+        far_b = np.flatnonzero(~(b2 <= EXPANSION_LIMIT))
+        self.expands = not (len(far_a) or len(far_b))
         self.doubtful: tuple[np.ndarray, ...] | None = None
-        self.by_differences: bool = False
-        if not self.expands:
-            a = np.flatnonzero(~(a2 <= EXPANSION_LIMIT))
-            b = np.flatnonzero(~(b2 <= EXPANSION_LIMIT))
-            self.doubtful = np.ix_(a, b) if len(a) and len(b) else None
-            self.by_differences = 2 * len(a) * len(b) > len(A) * len(self.B)
+        if len(far_a) and len(far_b):
+            self.doubtful = np.ix_(far_a, far_b)
+        self.by_differences = 2 * len(far_a) * len(far_b) > len(a2) * len(b2)
 
     def differences(self) -> Iterator[np.ndarray]:
         """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
@@ -80,17 +74,13 @@ class Pairs:
             K[a, b] = np.log(variance) - 0.5 * cdist(self.A[a[:, 0]], self.B[b[0]], "sqeuclidean")
         return np.exp(K, out=K)
 
-    def moments(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    def moments(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First and second moments of the differences under weights W (M, n) of any sign:
         Σₙ Wₘₙ (bₙ − aₘ) (M, D), Σₘₙ Wₘₙ (aₘ − bₙ)² (D,), and Σₘₙ Wₘₙ. Cost: 2Mn(D + 2) flops.
         """
         if self.by_differences:
-            first = []
-            second = []
-            for gap in self.differences():
-                first.append(np.einsum("mn,mn->m", W, gap))
-                second.append(np.vdot(W, gap * gap))
-            return np.stack(first, axis=1), np.array(second), float(W.sum())
+            _, first, second = moments_by_differences(W, self)
+            return -first, second.sum(axis=0), W.sum()
         A = self.A
         B = self.B
         near = W
@@ -102,12 +92,13 @@ class Pairs:
         WB = thin_product(near, B)
         first = WB - A * rows[:, None]
         second = columns @ (B * B) - (A * (WB + first)).sum(axis=0)
+        total = rows.sum()
         if self.doubtful is None:
-            return first, second, float(rows.sum())
+            return first, second, total
         a, b = self.doubtful
-        more = Pairs(A[a[:, 0]], B[b[0]]).moments(W[a, b])
-        first[a[:, 0]] += more[0]
-        return first, second + more[1], float(rows.sum()) + more[2]
+        far_first, far_second, far_total = Pairs(A[a[:, 0]], B[b[0]]).moments(W[a, b])
+        first[a[:, 0]] += far_first
+        return first, second + far_second, total + far_total
 
 # %% ../../nbs/internals/numerics/distances.ipynb #9a405d42
 class StackedPairs(Pairs):
@@ -119,16 +110,16 @@ class StackedPairs(Pairs):
     def squares(self) -> np.ndarray:
         """‖aₙ − aₘ‖² for all pairs of a set, (G, b, b). Cost 2Gb²D flops."""
         A = self.A - self.A.mean(axis=1, keepdims=True)
-        own = np.einsum("gbd,gbd->gb", A, A)
+        norms = np.einsum("gbd,gbd->gb", A, A)
         squares = A @ (-2.0 * A).swapaxes(1, 2)
-        limit = own[:, :, None] + own[:, None, :]
+        limit = norms[:, :, None] + norms[:, None, :]
         squares += limit
         np.einsum("gbb->gb", squares)[...] = 0.0
         close = squares <= np.multiply(limit, 1e-6, out=limit)
-        if np.count_nonzero(close) > own.size:
-            g, n, m = close = np.nonzero(close)
+        if np.count_nonzero(close) > norms.size:
+            g, n, m = np.nonzero(close)
             gap = A[g, n] - A[g, m]
-            squares[close] = np.einsum("pd,pd->p", gap, gap)
+            squares[g, n, m] = np.einsum("pd,pd->p", gap, gap)
         return squares
 
     def distances(self) -> np.ndarray:
@@ -171,15 +162,23 @@ def moments_of_differences(
     W: np.ndarray, pairs: Pairs, expand: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D); W may be complex."""
+    if not expand:
+        return moments_by_differences(W, pairs)
     z = pairs.A
     x = pairs.B
     total = np.sum(W, axis=1)[:, None]
-    if expand:
-        Wx, Wxx = np.hsplit(W @ np.hstack([x, x * x]), 2)
-        return total, z * total - Wx, z * (z * total - 2 * Wx) + Wxx
+    Wx, Wxx = np.hsplit(W @ np.hstack([x, x * x]), 2)
+    return total, z * total - Wx, z * (z * total - 2 * Wx) + Wxx
+
+
+def moments_by_differences(
+    W: np.ndarray, pairs: Pairs
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same without expanding squares. Cost: 4MnD operations and no memory of M × n × D."""
     first = []
     second = []
     for gap in pairs.differences():  # −Δ
         first.append(-np.einsum("mn,mn->m", W, gap))
         second.append(np.einsum("mn,mn->m", W, gap * gap))
+    total = np.sum(W, axis=1)[:, None]
     return total, np.stack(first, axis=1), np.stack(second, axis=1)

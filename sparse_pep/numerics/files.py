@@ -14,15 +14,15 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 # %% ../../nbs/internals/numerics/files.ipynb #0d181010
-def atomic_write(path: str | Path, write: Callable[..., Any]) -> None:
+def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
     """Call write(file) on a temporary file in the folder of `path`, then rename it to
     `path` in one step. An OSError names `path`.
     """
@@ -65,6 +65,10 @@ def digest(*values: object) -> str:
     return total.hexdigest()[:32]
 
 # %% ../../nbs/internals/numerics/files.ipynb #ebb7ff66
+# values for JSON, arrays, and dictionaries of these
+State = dict[str, Any]
+
+
 def without_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
     """`value` with every array in its dictionaries moved to `arrays` and replaced by a
     reference.
@@ -87,12 +91,12 @@ def with_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
     return {key: with_arrays(part, arrays) for key, part in value.items()}
 
 
-def as_plain(value: object) -> object:
+def as_plain(value: np.generic | Iterable[object]) -> object:
     """A NumPy scalar or a sequence as a value for JSON. TypeError for anything else."""
     return value.item() if isinstance(value, np.generic) else list(value)
 
 # %% ../../nbs/internals/numerics/files.ipynb #1dc13bab
-def write_archive(path: str | Path, state: dict[str, Any], kind: str, version: int) -> None:
+def write_archive(path: str | Path, state: State, kind: str, version: int) -> None:
     """Write a state to one file. If writing fails, the old file stays as it was.
 
     Parameters
@@ -109,7 +113,8 @@ def write_archive(path: str | Path, state: dict[str, Any], kind: str, version: i
     description = {"format": kind, "version": version, "state": without_arrays(state, arrays)}
     text = json.dumps(description, default=as_plain)
     arrays["digest"] = np.array(digest(text, *arrays.values()))
-    atomic_write(path, lambda file: np.savez(file, description=np.array(text), **arrays))
+    arrays = {"description": np.array(text), **arrays}
+    atomic_write(path, lambda file: np.savez(file, **arrays))
 
 # %% ../../nbs/internals/numerics/files.ipynb #d0f798d4
 def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
@@ -150,12 +155,13 @@ DAMAGE = (
     ValueError,
     EOFError,
     zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    tokenize.TokenError,  # of the header of an array
 )
-# the last: the header of an array
-DAMAGE += (zipfile.LargeZipFile, zlib.error, tokenize.TokenError)
 
 
-def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
+def read_archive(path: str | Path, kind: str, version: int) -> State:
     """The state that `write_archive` wrote.
 
     Parameters
@@ -180,19 +186,18 @@ def read_archive(path: str | Path, kind: str, version: int) -> dict[str, Any]:
         description = json.loads(text)
         if description["format"] != kind:
             raise ValueError("another format")
-        found = int(description["version"])
-        state = description["state"]
-        if found <= version:
+        written = int(description["version"])
+        if written <= version:
             expected = str(arrays.pop("digest"))
             if digest(text, *arrays.values()) != expected:
                 raise ValueError("other content than was written")
-            return dict(with_arrays(state, arrays))
+            return {key: with_arrays(part, arrays) for key, part in description["state"].items()}
     except (*DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise  # there is no such file
         raise ValueError(f"`{path}` is not a {kind} file, or it is damaged.") from error
     raise ValueError(
-        f"`{path}` was written by a newer version of sparse_pep (format {found}; this one "
+        f"`{path}` was written by a newer version of sparse_pep (format {written}; this one "
         f"reads up to {version})."
     )
 

@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator, suppress
+from functools import partial
 from operator import itemgetter
 from threading import Lock
-from typing import Any
+from typing import TypeVar
 
 import threadpoolctl
 
@@ -29,9 +30,9 @@ class SingleThreadBlas(ContextDecorator):
     so many threads for `map_chunks`.
     """
 
-    libraries: Any = None
-    limiter: Any
-    pool: Any
+    libraries: threadpoolctl.ThreadpoolController | None = None
+    limiter: threadpoolctl.threadpool_limits
+    pool: ThreadPoolExecutor
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -75,7 +76,7 @@ take_control = getattr(
     threadpoolctl.OpenBLASController, "clear_controlling_thread", lambda force: None
 )
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=HOLD.__init__)
+    os.register_at_fork(after_in_child=partial(SingleThreadBlas.__init__, HOLD))
 
 
 def one_blas_thread() -> SingleThreadBlas:
@@ -101,7 +102,10 @@ def chunk_slices(n_data: int, n_inducing: int, chunk: int | None = None) -> list
     return list(map(slice, starts, [*starts[1:], n_data]))
 
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
-def map_chunks(work: Callable[[Sequence[slice]], object], slices: Sequence[slice]) -> list[Any]:
+Part = TypeVar("Part")
+
+
+def map_chunks(work: Callable[[Sequence[slice]], Part], slices: Sequence[slice]) -> list[Part]:
     """Share chunks out over threads: one partial result of `work`, usually a sum, for each thread,
     always in the same order, so that their sum is the same to the last bit each time. `work` visits
     a list of slices in order, and must not call `map_chunks` itself.

@@ -9,22 +9,27 @@ __all__ = []
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from types import FrameType
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 # %% ../../nbs/internals/numerics/validation.ipynb #25dd3e47
-def short_repr(value: Any) -> str:
+def short_repr(value: object) -> str:
     """`value` as a message quotes it: on one line of at most 60 characters, and numbers and text of
     NumPy as those of Python.
     """
-    if type(value) in (list, tuple):
-        value = type(value)(part.item() if isinstance(part, np.generic) else part for part in value)
-    value = value.item() if isinstance(value, np.generic) else value
-    text = " ".join(repr(value).split())
+    if type(value) is list or type(value) is tuple:
+        value = type(value)(map(plain_number, value))
+    text = " ".join(repr(plain_number(value)).split())
     return text if len(text) <= 60 else f"{text[:37]}...{text[-20:]}"
+
+
+def plain_number(value: object) -> object:
+    """A scalar of NumPy as one of Python, and anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _place(index: Sequence[int]) -> str:
@@ -39,7 +44,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def require_whole(
-    value: Any, name: str, least: int = 1, most: float = np.inf, words: str = ""
+    value: object, name: str, least: int = 1, most: float = np.inf, words: str = ""
 ) -> int:
     """`value` as an int from `least` to `most`. ValueError, which ends in `words`, if it is not
     a whole number in this range.
@@ -52,7 +57,7 @@ def require_whole(
     return int(value)
 
 
-def is_names(value: Any) -> bool:
+def is_names(value: object) -> bool:
     """Whether `value` is a list of strings."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
@@ -122,32 +127,46 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
     if isinstance(values, np.ma.MaskedArray):
         require_unmasked(values, name)
     try:
-        values = np.asarray(values)
+        array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"`{name}` must have rows of one length.") from error
-    if values.dtype.kind == "c":
+    if array.dtype.kind == "c":
         raise ValueError(f"`{name}` must be real: Complex data not supported.")
-    if values.dtype.kind in "mMV":
-        raise ValueError(f"`{name}` must hold numbers; got {values.dtype}.")
-    if values.dtype.kind in "OUS":
-        for index, cell in np.ndenumerate(values):
-            if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
-                continue
-            try:
-                float(cell)
-            except (TypeError, ValueError) as error:
-                kind = ValueError if isinstance(cell, (str, bytes)) else TypeError
-                where = f" in {_place(index)}" if index else ""
-                rule = (
-                    "each cell of the argument must be a number, or a string that holds one number"
-                )
-                remedy = {
-                    "X": " Give a table of text as a dataframe.",
-                    "y": " For labels use SparsePEPClassifier.",
-                }.get(name, "")
-                raise kind(f"`{name}`: {rule}; got {short_repr(cell)}{where}.{remedy}") from error
-    if least is None:
-        return values
+    if array.dtype.kind in "mMV":
+        raise ValueError(f"`{name}` must hold numbers; got {array.dtype}.")
+    if array.dtype.kind in "OUS":
+        require_numbers(array, name)
+    if least is not None:
+        require_table(array, name, least)
+    return array
+
+
+REMEDIES = {
+    "X": " Give a table of text as a dataframe.",
+    "y": " For labels use SparsePEPClassifier.",
+}
+
+
+def require_numbers(values: np.ndarray, name: str) -> None:
+    """Raise a ValueError, or a TypeError for objects that are not text, unless each cell is a
+    number, a string that holds one, or has no value.
+    """
+    for index, cell in np.ndenumerate(values):
+        if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+            continue
+        try:
+            float(cell)
+        except (TypeError, ValueError) as error:
+            kind = ValueError if isinstance(cell, (str, bytes)) else TypeError
+            where = f" in {_place(index)}" if index else ""
+            raise kind(
+                f"`{name}`: each cell of the argument must be a number, or a string that holds "
+                f"one number; got {short_repr(cell)}{where}.{REMEDIES.get(name, '')}"
+            ) from error
+
+
+def require_table(values: np.ndarray, name: str, least: int) -> None:
+    """Raise a ValueError unless `values` have two dimensions, `least` rows and a column."""
     shape = values.shape
     if len(shape) != 2:
         raise ValueError(
@@ -156,13 +175,12 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
             f"Reshape your data: `np.reshape({name}, (-1, 1))` for one input, "
             f"`np.reshape({name}, (1, -1))` for one row."
         )
-    for size, what, smallest in ((shape[0], "sample", least), (shape[1], "feature", 1)):
+    for size, part, smallest in ((shape[0], "sample", least), (shape[1], "feature", 1)):
         if size < smallest:
             raise ValueError(
-                f"Input `{name}`: Found array with {size} {what}(s) (shape={shape}) while "
+                f"Input `{name}`: Found array with {size} {part}(s) (shape={shape}) while "
                 f"a minimum of {smallest} is required."
             )
-    return values
 
 # %% ../../nbs/internals/numerics/validation.ipynb #d2afdde7
 def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
@@ -237,7 +255,7 @@ def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
     return out
 
 # %% ../../nbs/internals/numerics/validation.ipynb #bf37c81a
-def require_kind(part: Any, kinds: dict[str, type], argument: str) -> None:
+def require_kind(part: object, kinds: dict[str, type], argument: str) -> None:
     """Raise a ValueError unless `part` is of one of the `kinds` (name to class) itself, not of
     a subclass.
     """
@@ -252,9 +270,9 @@ def require_kind(part: Any, kinds: dict[str, type], argument: str) -> None:
 # %% ../../nbs/internals/numerics/validation.ipynb #889f960a
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Issue a warning that points to the line outside the package that called it."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     level = 2
     while frame is not None and frame.f_globals.get("__name__", "").startswith("sparse_pep."):
         frame = frame.f_back
-        level = level + 1
+        level += 1
     warnings.warn(message, category, stacklevel=level)
