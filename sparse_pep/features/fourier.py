@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .points import Features, FeaturesPullBack
+from .points import Features, FeaturesCovariance
 from .windows import stationary_gradient
 from ..kernels import Kernel, Matern12, Matern32, Matern52
-from ..kernels.base import PullBack
+from ..kernels.base import Covariance
 from ..numerics.parameters import Parameters, set_fields
 from ..numerics.validation import as_floats
 
@@ -162,7 +162,7 @@ class Fourier(Waves):
      [ 0.  1.  0.]]
     """
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuu_vjp(self, kernel: Kernel) -> FeaturesCovariance:
         """Kuu (M, M) and its pull-back, see `Features`."""
         p, lam = decay_rate(kernel)
         sines = self.frequencies[self.frequencies > 0]
@@ -183,12 +183,12 @@ class Fourier(Waves):
 
         return 0.5 * (K + K.T), pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
         """Kuf (M, N) and its pull-back, see `Features`."""
         K, pull = self.at(kernel, X)
         return K, lambda K_bar: (pull(K_bar)[0], {})
 
-    def at(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, PullBack]:
+    def at(self, kernel: Kernel, X: np.ndarray) -> Covariance:
         """Kuf (M, N) and its pull-back, to the kernel's parameters and to X (N, 1)."""
         if X.shape[1] != 1:
             raise ValueError(

@@ -36,6 +36,11 @@ class CrossPullBack(Protocol):
         """The derivatives of Σ K_bar ∘ K for the parameters of the kernel and of both sets."""
         ...
 
+
+# a matrix with its pull-back
+FeaturesCovariance = tuple[np.ndarray, FeaturesPullBack]
+CrossCovariance = tuple[np.ndarray, CrossPullBack]
+
 # %% ../../nbs/03_features.ipynb #e6dcee0e
 class Features(Parametric):
     """M inducing variables, each a linear functional of f.
@@ -61,11 +66,11 @@ class Features(Parametric):
         """The number M of inducing variables."""
         raise NotImplementedError
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuu_vjp(self, kernel: Kernel) -> FeaturesCovariance:
         """Kuu (M, M) and its pull-back."""
         raise NotImplementedError
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
         """Kuf (M, N), of the inducing variables with the function at X (N, D), and its
         pull-back.
         """
@@ -122,11 +127,11 @@ class InducingPoints(Features):
         """The number M of inducing points."""
         return len(self.Z)
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuu_vjp(self, kernel: Kernel) -> FeaturesCovariance:
         """Kuu = k(Z, Z) (M, M) and its pull-back, see `Features`."""
         return self._vjp(kernel, None)
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
         """Kuf = k(Z, X) (M, N) and its pull-back, see `Features`."""
         if X.shape[1] != self.Z.shape[1] and not kernel.of_functionals:
             raise ValueError(
@@ -135,7 +140,7 @@ class InducingPoints(Features):
             )
         return self._vjp(kernel, X)
 
-    def _vjp(self, kernel: Kernel, X: np.ndarray | None) -> tuple[np.ndarray, FeaturesPullBack]:
+    def _vjp(self, kernel: Kernel, X: np.ndarray | None) -> FeaturesCovariance:
         """k(Z, X) (M, N), or k(Z, Z) (M, M) if X is None, and its pull-back."""
         K, pull = kernel.vjp(self.Z, X)
 

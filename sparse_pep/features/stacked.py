@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from .fourier import Fourier
 from sparse_pep.features.points import (
+    CrossCovariance,
     CrossGradient,
-    CrossPullBack,
     Features,
-    FeaturesPullBack,
+    FeaturesCovariance,
     InducingPoints,
 )
 from sparse_pep.features.windows import (
@@ -41,9 +41,7 @@ def windows_of(features: Features) -> Windows | None:
     return None
 
 # %% ../../nbs/04c_stacked.ipynb #079bf011
-def waves_and_points_vjp(
-    kernel: Kernel, waves: Fourier, points: InducingPoints
-) -> tuple[np.ndarray, CrossPullBack]:
+def waves_and_points_vjp(kernel: Kernel, waves: Fourier, points: InducingPoints) -> CrossCovariance:
     """Covariances (M₁, M₂) of Fourier features with inducing points, and their pull-back."""
     K, pull_at = waves.at(kernel, points.Z)
 
@@ -54,9 +52,7 @@ def waves_and_points_vjp(
     return K, pull
 
 
-def cross_vjp(
-    kernel: Kernel, first: Features, second: Features
-) -> tuple[np.ndarray, CrossPullBack]:
+def cross_vjp(kernel: Kernel, first: Features, second: Features) -> CrossCovariance:
     """Covariances (M₁, M₂) of two sets of features, and their pull-back."""
     if isinstance(first, Fourier) and isinstance(second, InducingPoints):
         return waves_and_points_vjp(kernel, first, second)
@@ -135,7 +131,7 @@ class StackedFeatures(Parts):
     ['0.Z', '1.Z', '1.log_width']
     """
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuu_vjp(self, kernel: Kernel) -> FeaturesCovariance:
         """Kuu (M, M) and its pull-back, see `Features`."""
         K = np.empty((len(self), len(self)))
         rows = self.rows()
@@ -165,7 +161,7 @@ class StackedFeatures(Parts):
 
         return K, pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
         """Kuf (M, N) and its pull-back, see `Features`."""
         blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features), strict=True)
 

@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from sparse_pep.features.points import (
+    CrossCovariance,
     CrossGradient,
     CrossPullBack,
     Features,
-    FeaturesPullBack,
+    FeaturesCovariance,
     InducingPoints,
 )
 from sparse_pep.kernels import (
@@ -319,7 +320,7 @@ def stationary_gradient(
     return {"log_variance": variance, "log_lengthscale": kernel.shared("lengthscale", active)}
 
 # %% ../../nbs/04_interdomain.ipynb #a4151226
-def wave_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+def wave_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     """Covariances (M, n) of two sets of windows (with `level` 0) under a squared exponential or
     constant kernel, and their pull-back. Cost of the forward pass: about 20 MnD operations.
     Equation 4.6 of the site.
@@ -401,10 +402,12 @@ def data_sums(
     tau, R, shift, wave = row_coefficients(P, A)
     area = A.width**2
     squares = shift * (shift * total - 2 * first) + second  # Σ φ̄ (shift − Δ)²
-    lengthscale = R * area * total + R / tau * squares
+    lengthscale = np.real(R * (area * total + squares / tau)).sum(axis=0)
+    if A.data:
+        return lengthscale, no_gradient(A)
     width = (wave**2 - R) * total + R * (R * second - 2 * wave * first)
     frequency = 1j * (wave * total - R * first) if A.waves else np.zeros_like(area)
-    return np.real(lengthscale).sum(axis=0), {
+    return lengthscale, {
         "Z": np.real(R * (shift * total - first)),
         "log_width": area * np.real(width),
         "frequency": area * np.real(frequency),
@@ -418,24 +421,8 @@ def points_bar(P: np.ndarray, A: Windows, pairs: Pairs, W: np.ndarray) -> np.nda
     first, second = np.hsplit(thin_product(W.T, columns), 2)
     return np.real(first - pairs.B * second)
 
-
-def averages_pull(
-    P: np.ndarray, A: Windows, pairs: Pairs, W: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives with respect to the log lengthscales (D,) and the points (n, D), for observed
-    averages A (without waves), from the adjoint W (M, n) of φ.
-    """
-    z = pairs.A
-    x = pairs.B
-    rows = row_coefficients(P, A)
-    square = rows.R / rows.tau
-    columns = np.hstack([rows.R * z, rows.R, square * z, square])
-    first, second, linear, quadratic = np.hsplit(thin_product(W.T, columns), 4)
-    by_row = np.ones(len(x)) @ W.T @ (rows.R * A.width**2 + square * z * z)
-    return by_row + np.sum(x * (x * quadratic - 2.0 * linear), axis=0), first - x * second
-
 # %% ../../nbs/04_interdomain.ipynb #b45dfa5d
-def data_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+def data_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     """`wave_vjp` where B (n) are function values and nothing is differentiated. Cost: products of
     2Mn(2D + 1) flops both ways, and as many again for the derivatives with respect to B.
     """
@@ -446,14 +433,10 @@ def data_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossP
 
     def pull(K_bar: np.ndarray) -> CrossGradient:
         W = K_bar * G
-        a = no_gradient(A)
+        lengthscale, a = data_sums(P, A, moments_of_differences(W, pairs, expand))
         b = no_gradient(B)
-        if A.data and expand:
-            lengthscale, b["Z"] = averages_pull(P, A, pairs, W)
-        else:
-            lengthscale, a = data_sums(P, A, moments_of_differences(W, pairs, expand))
-            if not B.data:
-                b["Z"] = points_bar(P, A, pairs, W)
+        if not B.data:
+            b["Z"] = points_bar(P, A, pairs, W)
         return stationary_gradient(kernel, np.vdot(K_bar, K), lengthscale), a, b
 
     return K, pull
@@ -585,7 +568,7 @@ def matern32_term(j: int, x: np.ndarray) -> np.ndarray | float:
     return inverse if j == 2 else -(inverse + 1) * inverse**2
 
 # %% ../../nbs/04_interdomain.ipynb #0f4e97e9
-def slopes_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+def slopes_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     """Covariances (M, n) of points or derivatives A and B, at least one of them derivatives, for a
     kernel of `radial_series`, and their pull-back. Cost: products of 2Mn(D + 1) flops for the
     kernel and for each set of derivatives, and twice as much for the pull-back.
@@ -667,9 +650,7 @@ def projection_pull(
     return np.sum(x * by_x, axis=0) - total @ (s * z)
 
 # %% ../../nbs/04_interdomain.ipynb #c0dd7230
-def values_vjp(
-    kernel: Kernel, A: Windows, B: Windows, one_set: bool = False
-) -> tuple[np.ndarray, CrossPullBack]:
+def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool = False) -> CrossCovariance:
     """Covariances (M, n) of function values, computed by the kernel itself, and their pull-back."""
     K, pull_first = kernel.vjp(A.centre, None if one_set else B.centre)
 
@@ -709,7 +690,7 @@ def linear_point(A: Windows) -> tuple[Windows, Callable[[np.ndarray], Parameters
     return replace(points(point), data=A.data), pull
 
 
-def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> CrossCovariance:
     """Covariances (M, n) of windows of a linear function, each replaced by a point, and their
     pull-back.
     """
@@ -724,7 +705,7 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> tuple[np.ndarray, Cros
     return K, pull
 
 # %% ../../nbs/04_interdomain.ipynb #d0aa8c04
-def transposed(K: np.ndarray, pull: CrossPullBack) -> tuple[np.ndarray, CrossPullBack]:
+def transposed(K: np.ndarray, pull: CrossPullBack) -> CrossCovariance:
     """The covariances (n, M) of two sets in the other order, and their pull-back."""
 
     def pull_back(K_bar: np.ndarray) -> CrossGradient:
@@ -734,7 +715,7 @@ def transposed(K: np.ndarray, pull: CrossPullBack) -> tuple[np.ndarray, CrossPul
     return np.ascontiguousarray(K.T), pull_back
 
 
-def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> tuple[np.ndarray, CrossPullBack]:
+def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> CrossCovariance:
     """Covariances (M, n) of windows under a sum of kernels, and their pull-back."""
     matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels), strict=True)
 
@@ -806,9 +787,7 @@ def sums_pull(
     }
 
 
-def points_vjp(
-    kernel: Kernel, A: Windows, B: Windows, one_set: bool
-) -> tuple[np.ndarray, CrossPullBack]:
+def points_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> CrossCovariance:
     """Covariances (M, n) of windows that are replaced by sums over points, Equation 4.11 of the
     site, and their pull-back. Cost: that of points, times E for each side that has a width, in time
     and memory.
@@ -842,7 +821,7 @@ def points_vjp(
     return np.einsum("mqn,mq->mn", half, weights_A), pull
 
 # %% ../../nbs/04_interdomain.ipynb #f0c653fe
-def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+def product_vjp(kernel: Product, A: Windows, B: Windows) -> CrossCovariance:
     """Covariances (M, n) of points or derivatives under a product of kernels, and their pull-back:
     by the product rule, the sum over the factor that is differentiated on the left, and that on the
     right.
@@ -878,9 +857,7 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> tuple[np.ndarray, Cr
     return reduce(add, products), pull
 
 
-def pair_vjp(
-    kernel: Kernel, A: Windows, B: Windows, one_set: bool = False
-) -> tuple[np.ndarray, CrossPullBack]:
+def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool = False) -> CrossCovariance:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
     `windows_vjp`. Raises NotImplementedError for slopes of a kernel that has none in closed form.
@@ -900,7 +877,7 @@ def pair_vjp(
     return points_vjp(kernel, A, B, one_set)
 
 
-def closed_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+def closed_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     """`pair_vjp` for windows under a squared exponential or constant kernel."""
     if B.values:
         return data_vjp(kernel, A, B)
@@ -909,7 +886,7 @@ def closed_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, Cros
     return wave_vjp(kernel, A, B)
 
 
-def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     """`pair_vjp` for points and derivatives."""
     if isinstance(kernel, Product):
         return product_vjp(kernel, A, B)
@@ -924,7 +901,7 @@ def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> tuple[np.ndarray,
     )
 
 
-def white_vjp(A: Windows, B: Windows) -> tuple[np.ndarray, CrossPullBack]:
+def white_vjp(A: Windows, B: Windows) -> CrossCovariance:
     """The covariances of windows with a width under white noise, all 0, and their pull-back."""
 
     def pull(K_bar: np.ndarray) -> CrossGradient:
@@ -940,9 +917,7 @@ def integrable(kernel: Kernel) -> bool:
     return isinstance(kernel, SquaredExponential | Constant | Linear | White)
 
 # %% ../../nbs/04_interdomain.ipynb #41c8d8c1
-def windows_vjp(
-    kernel: Kernel, A: Windows, B: Windows | None = None
-) -> tuple[np.ndarray, CrossPullBack]:
+def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> CrossCovariance:
     """Covariances (M, n) of windows A with windows B, or with themselves, and their pull-back to
     the parameters of the kernel, of A and of B.
     """
@@ -1005,7 +980,7 @@ class WindowFeatures(Features):
     def __len__(self) -> int:
         return len(self.Z)
 
-    def Kuu_vjp(self, kernel: Kernel) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuu_vjp(self, kernel: Kernel) -> FeaturesCovariance:
         """Kuu (M, M) and its pull-back, see `Features`."""
         K, pull = windows_vjp(kernel, self.windows())
 
@@ -1015,7 +990,7 @@ class WindowFeatures(Features):
 
         return K, pull_back
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> tuple[np.ndarray, FeaturesPullBack]:
+    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
         """Kuf (M, N) and its pull-back, see `Features`."""
         observed = kernel.windows(X) if kernel.of_functionals else points(X)
         if observed.centre.shape[1] != self.Z.shape[1]:

@@ -147,6 +147,11 @@ class DiagPullBack(Protocol):
         """The derivatives of Σ kff_bar ∘ kff for kff_bar (N,), by parameter of the kernel."""
         ...
 
+
+# a matrix (M, n), or its diagonal (N,), with its pull-back
+Covariance = tuple[np.ndarray, PullBack]
+Variances = tuple[np.ndarray, DiagPullBack]
+
 # %% ../../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel(ActiveColumns):
     """A covariance function k(x, x′).
@@ -171,7 +176,7 @@ class Kernel(ActiveColumns):
 
     trained: ClassVar[tuple[str, ...]] = ("variance",)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
         """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back. X2 is
         held constant; if it is None, both arguments of k move with X1.
         """
@@ -183,7 +188,7 @@ class Kernel(ActiveColumns):
         """
         return np.stack([self.vjp(x)[0] for x in X])
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
+    def diag_vjp(self, X: np.ndarray) -> Variances:
         """The diagonal (N,) of k(X, X), here the variance, and its pull-back."""
         kff = np.zeros(len(X)) + self.variance
         zeros = {name: 0.0 * value for name, value in self.parameters().items()}
@@ -237,7 +242,7 @@ def terms_of(kind: type["Combination"], kernel: Kernel) -> tuple[Kernel, ...]:
 @dataclass(frozen=True, eq=False, repr=False)
 class Combination(Kernel):
     """Several kernels as one; the names of the i-th kernel's parameters begin with "i.", and those
-    of the combination itself follow.
+    of the combination itself follow. Subclasses define `combined` and `part_bar`.
     """
 
     trained: ClassVar[tuple[str, ...]] = ()
@@ -260,6 +265,40 @@ class Combination(Kernel):
         """A copy with these parameters, named as in `parameters()`."""
         changed = super().with_parameters(parameters)
         return replace(changed, kernels=with_numbered(self.kernels, parameters))
+
+    def combined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """The array of the combination from those of the kernels."""
+        raise NotImplementedError
+
+    def part_bar(self, bar: np.ndarray, parts: Sequence[np.ndarray], i: int) -> np.ndarray:
+        """The adjoint of the i-th of the `parts`, from that of the combination."""
+        raise NotImplementedError
+
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+        """The matrix (M, n) and its pull-back, to the parameters of all kernels."""
+        matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
+
+        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+            bars = [self.part_bar(K_bar, matrices, i) for i in range(len(pulls))]
+            results = [pull_part(bar) for pull_part, bar in zip(pulls, bars, strict=True)]
+            gradients, X1_bars = zip(*results, strict=True)
+            return numbered(gradients), reduce(add, X1_bars)
+
+        return self.combined(matrices), pull
+
+    def stack(self, X: np.ndarray) -> np.ndarray:
+        """The matrices (G, b, b) of G sets of points."""
+        return self.combined([kernel.stack(X) for kernel in self.kernels])
+
+    def diag_vjp(self, X: np.ndarray) -> Variances:
+        """The diagonal (N,) and its pull-back."""
+        diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
+
+        def pull(kff_bar: np.ndarray) -> Parameters:
+            bars = [self.part_bar(kff_bar, diagonals, i) for i in range(len(pulls))]
+            return numbered([pull_part(bar) for pull_part, bar in zip(pulls, bars, strict=True)])
+
+        return self.combined(diagonals), pull
 
     @property
     def categorical_dims(self) -> tuple[int, ...]:
@@ -285,30 +324,13 @@ class Sum(Combination):
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.kernels))
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
-        """The sum of the matrices (M, n), and its pull-back, which hands the whole adjoint to each
-        term.
-        """
-        matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
+    def combined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """The sum of the parts."""
+        return reduce(add, parts)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
-            gradients, X1_bars = zip(*(pull_term(K_bar) for pull_term in pulls), strict=True)
-            return numbered(gradients), reduce(add, X1_bars)
-
-        return reduce(add, matrices), pull
-
-    def stack(self, X: np.ndarray) -> np.ndarray:
-        """The sums of the matrices (G, b, b) of G sets of points."""
-        return reduce(add, (kernel.stack(X) for kernel in self.kernels))
-
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
-        """The sum of the diagonals (N,), and its pull-back."""
-        diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
-
-        def pull(kff_bar: np.ndarray) -> Parameters:
-            return numbered([pull_term(kff_bar) for pull_term in pulls])
-
-        return reduce(add, diagonals), pull
+    def part_bar(self, bar: np.ndarray, parts: Sequence[np.ndarray], i: int) -> np.ndarray:
+        """The adjoint of the sum, which each term receives."""
+        return bar
 
 # %% ../../nbs/01_kernels.ipynb #e38a40b4
 class Product(Combination):
@@ -329,32 +351,10 @@ class Product(Combination):
             f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel) for kernel in self.kernels
         )
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
-        """The product of the entries of the matrices (M, n), and its pull-back, which hands each
-        factor the adjoint times all other factors. Equation 1.5 of the site.
-        """
-        matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
+    def combined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+        """The product of the entries."""
+        return reduce(mul, parts)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
-            bars = [K_bar * product_without(i, matrices) for i in range(len(pulls))]
-            results = [pull_factor(bar) for pull_factor, bar in zip(pulls, bars, strict=True)]
-            gradients, X1_bars = zip(*results, strict=True)
-            return numbered(gradients), reduce(add, X1_bars)
-
-        return reduce(mul, matrices), pull
-
-    def stack(self, X: np.ndarray) -> np.ndarray:
-        """The products of the entries of the matrices (G, b, b) of G sets of points."""
-        return reduce(mul, (kernel.stack(X) for kernel in self.kernels))
-
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
-        """The product of the diagonals (N,), and its pull-back."""
-        diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
-
-        def pull(kff_bar: np.ndarray) -> Parameters:
-            bars = [kff_bar * product_without(i, diagonals) for i in range(len(pulls))]
-            return numbered(
-                [pull_factor(bar) for pull_factor, bar in zip(pulls, bars, strict=True)]
-            )
-
-        return reduce(mul, diagonals), pull
+    def part_bar(self, bar: np.ndarray, parts: Sequence[np.ndarray], i: int) -> np.ndarray:
+        """The adjoint of the product times all other factors, Equation 1.5 of the site."""
+        return bar * product_without(i, parts)

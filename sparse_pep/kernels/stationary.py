@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from .base import Kernel, PullBack
+from .base import Covariance, Kernel
 from ..numerics.distances import Pairs, StackedPairs
 from ..numerics.parameters import Parameters
 
@@ -86,7 +86,7 @@ class Stationary(Kernel):
         points = self.scaled(X.reshape(-1, X.shape[-1]))
         return self.profile(StackedPairs(points.reshape(*X.shape[:2], -1))).K
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back, from `profile` and the moments of the
         differences, Equation 1b.4 of the site.
         """

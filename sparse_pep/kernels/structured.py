@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
-from .base import DiagPullBack, Kernel, PullBack
+from .base import Covariance, Kernel, Variances
 from .stationary import SquaredExponential
 from ..numerics.distances import Pairs
 from ..numerics.parameters import Parameters, set_fields
@@ -65,7 +65,7 @@ class Periodic(Kernel):
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on
         the circles.
         """
@@ -115,7 +115,7 @@ class Linear(Kernel):
     variance: float | np.ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
         """The matrix K (M, n) = X1 diag(variance) X2ᵀ and its pull-back."""
         A = self.columns(X1, "variance")
         B = A if X2 is None else self.columns(X2, "variance")
@@ -130,7 +130,7 @@ class Linear(Kernel):
 
         return (A * self.variance) @ B.T, pull
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
+    def diag_vjp(self, X: np.ndarray) -> Variances:
         """The diagonal Σ_d variance_d x_d² (N,), and its pull-back."""
         parts = self.variance * self.columns(X, "variance") ** 2
 
@@ -150,7 +150,7 @@ class Level(Kernel):
         """The matrix at variance 1, (M, n)."""
         raise NotImplementedError
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
         """The matrix K (M, n), the variance times the pattern, and its pull-back."""
         K = float(self.variance) * self.pattern(X1, X2)
 
@@ -265,7 +265,7 @@ class Categorical(Coded):
         correlation = float(expit(parameters["log_odds_correlation"]))
         return replace(self, variance=variance, correlation=correlation)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
         code = self.code(X1)
         others = code if X2 is None else self.code(X2)
@@ -300,7 +300,7 @@ class CodeMatrix(Coded):
             )
         return H
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, PullBack]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
         """The matrix K (M, n) = H Ω H′ᵀ, Equation 1c.1 of the site, and its pull-back; the
         derivative with respect to X1 is zero.
         """
@@ -312,7 +312,7 @@ class CodeMatrix(Coded):
 
         return (H1 @ self.covariance) @ H2.T, pull
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, DiagPullBack]:
+    def diag_vjp(self, X: np.ndarray) -> Variances:
         """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
         H = self.indicators(X)
         return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))

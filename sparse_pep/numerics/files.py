@@ -113,8 +113,8 @@ def write_archive(path: str | Path, state: State, kind: str, version: int) -> No
     description = {"format": kind, "version": version, "state": without_arrays(state, arrays)}
     text = json.dumps(description, default=as_plain)
     arrays["digest"] = np.array(digest(text, *arrays.values()))
-    arrays = {"description": np.array(text), **arrays}
-    atomic_write(path, lambda file: np.savez(file, **arrays))
+    members: State = {"description": np.array(text), **arrays}
+    atomic_write(path, lambda file: np.savez(file, **members))
 
 # %% ../../nbs/internals/numerics/files.ipynb #d0f798d4
 def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
