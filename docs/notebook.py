@@ -118,29 +118,33 @@ def only_imports(cell) -> bool:
     )
 
 
+def first_sentence(node: ast.stmt) -> str:
+    """The first sentence of a docstring as Markdown, or nothing."""
+    paragraph = (ast.get_docstring(node) or "").partition("\n\n")[0]
+    sentence = re.split(r"(?<=[.:;])\s", " ".join(paragraph.split()))[0].rstrip(".:;")
+    if "`" in sentence:
+        return sentence
+    return re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", sentence)
+
+
+def assigned_names(body: list[ast.stmt]) -> list[str]:
+    """The names that statements assign."""
+    assignments = [node for node in body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    names = [node for part in assignments for node in ast.walk(part) if isinstance(node, ast.Name)]
+    return [node.id for node in names if isinstance(node.ctx, ast.Store)]
+
+
 def defined(code: str) -> str:
     """What a piece of code defines, as a line of Markdown: a name with its docstring's first
     sentence, or names.
     """
     body = parsed(code).body
     nodes = [node for node in body if isinstance(node, DEFINING)]
-    if len(nodes) == 1 and (
-        said := re.split(
-            r"(?<=[.:;])\s",
-            " ".join((ast.get_docstring(nodes[0]) or "").partition("\n\n")[0].split()),
-        )[0].rstrip(".:;")
-    ):
-        return f"`{nodes[0].name}`: " + (
-            said if "`" in said else re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", said)
-        )
-    assigned = [
-        name.id
-        for node in body
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        for name in ast.walk(node)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-    ]
-    names = list(dict.fromkeys([node.name for node in nodes] or assigned))
+    if len(nodes) == 1:
+        sentence = first_sentence(nodes[0])
+        if sentence:
+            return f"`{nodes[0].name}`: {sentence}"
+    names = list(dict.fromkeys([node.name for node in nodes] or assigned_names(body)))
     shown = [f"`{name}`" for name in names[:4]] + ["more"] * (len(names) > 4)
     return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
 
@@ -175,6 +179,26 @@ def fold(cell, line: str) -> None:
         )
 
 
+def fold_definition(cell, kind: str) -> None:
+    """Fold the code of definitions that is longer than this kind of definition may be."""
+    if cell.source.count("\n") >= LONG[kind]:
+        fold(cell, defined(cell.source))
+
+
+def marks_of(cell) -> dict:
+    """nbdev's directives of a code cell."""
+    if cell.cell_type != "code":
+        return {}
+    return getattr(cell, "directives_", None) or {}
+
+
+def public_nodes(cell) -> list[ast.stmt]:
+    """The public definitions that a cell exports."""
+    if "export" not in marks_of(cell):
+        return []
+    return [node for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"]
+
+
 class ApiCells(Processor):
     """Exported code stays on the page. Public names have a heading with links over their code, the
     docstring cut after its first paragraph; helpers have a place and are folded where they are
@@ -182,54 +206,42 @@ class ApiCells(Processor):
     """
 
     def begin(self) -> None:
-        headings = [
-            HEADING.match(line)
-            for cell in self.nb.cells
-            if cell.cell_type == "markdown"
-            for line in cell.source.splitlines()
-        ]
-        taken = {anchor(heading[1]) for heading in headings if heading}
-        marked = [
-            (cell.directives_ or {})
-            if cell.cell_type == "code" and hasattr(cell, "directives_")
-            else {}
-            for cell in self.nb.cells
-        ]
-        public = [
-            [node for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"]
-            if "export" in marks
-            else []
-            for cell, marks in zip(self.nb.cells, marked, strict=True)
-        ]
-        taken |= {node.name.lower() for nodes in public for node in nodes}
+        """Put headings and places above definitions, and fold what hides the argument."""
+        taken = self.heading_anchors()
+        for cell in self.nb.cells:
+            taken |= {node.name.lower() for node in public_nodes(cell)}
         cells = []
-        for cell, marks, nodes in zip(self.nb.cells, marked, public, strict=True):
+        for cell in self.nb.cells:
+            marks = marks_of(cell)
+            nodes = public_nodes(cell)
             if nodes:
                 cells += [mk_cell(api_heading(node, self.nb.module_), "markdown") for node in nodes]
                 cell.source = first_paragraphs(cell.source)
-                fold(
-                    cell,
-                    defined(cell.source) if cell.source.count("\n") >= LONG["definition"] else "",
-                )
-            if "exporti" in marks and (places := anchors(cell.source, taken)):
-                cells.append(mk_cell(places, "markdown"))
-            if (
-                self.nb.explains_
-                and cell.cell_type == "code"
-                and not nodes
-                and not only_imports(cell)
-            ):
-                exported = {"export", "exporti"} & marks.keys()
-                fold(
-                    cell,
-                    fold_line(cell)
-                    if not exported
-                    else defined(cell.source)
-                    if cell.source.count("\n") >= LONG["helper"]
-                    else "",
-                )
-            cells += [cell] * ("default_exp" not in marks)
+                fold_definition(cell, "definition")
+            if "exporti" in marks:
+                places = anchors(cell.source, taken)
+                if places:
+                    cells.append(mk_cell(places, "markdown"))
+            if self.nb.explains_ and not nodes:
+                self.fold_what_is_long(cell, marks)
+            if "default_exp" not in marks:
+                cells.append(cell)
         self.nb.cells = list(self.with_imports_folded(cells))
+
+    def heading_anchors(self) -> set[str]:
+        """The anchors of the headings of the page."""
+        texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
+        headings = [HEADING.match(line) for text in texts for line in text.splitlines()]
+        return {anchor(heading[1]) for heading in headings if heading}
+
+    def fold_what_is_long(self, cell, marks: dict) -> None:
+        """Fold a code cell of a page that explains, unless it is short or consists of imports."""
+        if cell.cell_type != "code" or only_imports(cell):
+            return
+        if {"export", "exporti"} & marks.keys():
+            fold_definition(cell, "helper")
+        else:
+            fold(cell, fold_line(cell))
 
     def with_imports_folded(self, cells: list) -> Iterable:
         """The cells, those of imports that follow each other as one."""
@@ -307,43 +319,52 @@ def picture_first(cells: list) -> list:
     return [*cells[:opening], picture, *cells[said:place], *cells[opening:said], *cells[place:]]
 
 
+def check_title(notebook, name: str) -> None:
+    """Stop unless the first cell of text is a title and a subtitle."""
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    title = texts[0] if texts else ""
+    if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
+        raise SystemExit(
+            f"docs: {name}: the first cell should be `# Title` and `> subtitle`; "
+            "nbdev would drop anything else."
+        )
+
+
+def module_of(notebook) -> str | None:
+    """The module that a page exports, or exports its first cell to."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            into = re.search(r"^#\| export (\S+)", cell.source, flags=re.MULTILINE)
+            if into:
+                return into[1]
+    return _default_exp(notebook)
+
+
 def process(path: Path):
     """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick
     names linked, equations numbered.
     """
     notebook = read_nb(path)
     nbs = get_config().nbs_path
-    title = next((cell.source for cell in notebook.cells if cell.cell_type == "markdown"), "")
-    if not title.startswith("# ") or re.search(r"^(?!# |> |\s*$)", title, flags=re.MULTILINE):
-        raise SystemExit(
-            f"docs: {path.name}: the first cell should be `# Title` and `> subtitle`; "
-            "nbdev would drop anything else."
-        )
-    into = re.findall(
-        r"^#\| export (\S+)",
-        "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code"),
-        flags=re.MULTILINE,
-    )
+    check_title(notebook, path.name)
     # the underscore: kept in memory, not written
-    notebook.module_ = next(iter(into), None) or _default_exp(notebook)
-    notebook.explains_ = (
-        bool(notebook.module_) or re.match(r"\d\d|power_ep|errata", path.name) is not None
-    )
+    notebook.module_ = module_of(notebook)
+    derives = re.match(r"\d\d|power_ep|errata", path.name)
+    notebook.explains_ = bool(notebook.module_ or derives)
     NBProcessor(nb=notebook, procs=[*FilterDefaults().procs(), ApiCells]).process()
     page = path.relative_to(nbs).as_posix()
     if page.startswith("gallery/") and path.stem != "index":
         notebook.cells = picture_first(notebook.cells)
     notebook.cells.insert(1, mk_cell(origin(page, notebook.module_), "markdown"))
+    known = equations(nbs)
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # those of cells that nbdev makes are random
-        cell.source = (
-            numbered(NESTED.sub(r"[\1\2\3](", cell.source), page, equations(nbs))
-            if cell.cell_type == "markdown"
-            else cell.source
-        )
+        if cell.cell_type == "markdown":
+            cell.source = numbered(NESTED.sub(r"[\1\2\3](", cell.source), page, known)
         for output in cell.get("outputs", []):
-            if said := as_markdown(output.get("data", {})):
-                output["data"] = {"text/markdown": numbered(said, page, equations(nbs))}
+            text = as_markdown(output.get("data", {}))
+            if text:
+                output["data"] = {"text/markdown": numbered(text, page, known)}
     return notebook
 
 

@@ -91,6 +91,40 @@ def read_map(root):
     ]
 
 
+def links_of(entry, nbs):
+    """Links to the sections that derive an entry; a title needs no anchor."""
+    links = []
+    for page, heading in entry["derivations"]:
+        title = headings_and_tags(nbs / f"{page}.ipynb")[1][0]
+        place = "" if heading == title else f"#{anchor(heading)}"
+        links.append(f"[{heading}](/{page}.ipynb{place})")
+    return ", ".join(links)
+
+
+def number_here(entry, nbs):
+    """The numbers of our equations of an entry, or the page that derives it."""
+    numbers = []
+    for label in entry["labels_here"]:
+        page, number = equations(nbs)[label]
+        numbers.append(f"[({number})](/{page}#{label})")
+    if numbers or not entry["derivations"]:
+        return ", ".join(numbers)
+    notebook = entry["derivations"][0][0]
+    chapter = CHAPTER.match(notebook)
+    return f"page {chapter[1]}" if chapter else notebook.rpartition("/")[2]
+
+
+def number_in_paper(entry):
+    """The number of an entry in the paper, and its label there."""
+    number = entry["number"]
+    name = entry["labels"].partition(" ")[0]
+    if not name and not number:
+        name = entry["key"]
+    if number[:1].isdigit():
+        number = f"({number})"
+    return f"{number} {breakable(name) if name else ''}"
+
+
 def as_table(entries, nbs):
     """Markdown, with the numbers of equations in the paper and on the site."""
     lines = [
@@ -98,39 +132,15 @@ def as_table(entries, nbs):
         "|---|---|---|---|---|---|",
     ]
     for entry in entries:
-        # without anchors
-        titles = {
-            notebook: headings_and_tags(nbs / f"{notebook}.ipynb")[1][0]
-            for notebook, _ in entry["derivations"]
-        }
-        links = ", ".join(
-            f"[{heading}](/{page}.ipynb{f'#{anchor(heading)}' * (heading != titles[page])})"
-            for page, heading in entry["derivations"]
-        )
-        ours = ", ".join(
-            f"[({number})](/{page}#{label})"
-            for label in entry["labels_here"]
-            for page, number in [equations(nbs)[label]]
-        )
-        ours = ours or " ".join(
-            f"page {match[1]}"
-            if (match := CHAPTER.match(notebook))
-            else notebook.rpartition("/")[2]
-            for notebook, _ in entry["derivations"][:1]
-        )
         texts = (
             entry[name].replace("tests/", "").replace(".py::", " ").split()
             for name in ("function", "test")
         )
         code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text)) for text in texts))
-        number = entry["number"]
-        name = entry["labels"].partition(" ")[0] or entry["key"] * (not entry["number"])
-        paper = (f"({number}) " if number[:1].isdigit() else f"{number} ") + breakable(name) * bool(
-            name
-        )
+        errata = ", ".join(entry["errata"].split())
         lines.append(
-            f"| {paper} | {ours} | {entry['says']} | {links} | {code} | "
-            f"{', '.join(entry['errata'].split())} |"
+            f"| {number_in_paper(entry)} | {number_here(entry, nbs)} | {entry['says']} | "
+            f"{links_of(entry, nbs)} | {code} | {errata} |"
         )
     return "\n".join(lines)
 

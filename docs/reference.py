@@ -12,6 +12,7 @@ import json
 import logging
 import re
 import textwrap
+from collections.abc import Collection, Iterator
 
 import griffe
 from execnb.nbio import mk_cell, new_nb
@@ -166,23 +167,31 @@ def examples(pieces: list[tuple]) -> str:
     """Doctests as the notebooks show code: what is typed, then what it prints."""
     parts = []
     typed = ""
-    split = (
-        doctest.DocTestParser().parse(text + "\n")
-        if kind.value == "examples"
-        else [prose(text, "")]
-        for kind, text in pieces
-    )
-    for piece in [*itertools.chain(*split), "\n"]:
-        text = piece if isinstance(piece, str) else ""
-        typed += "" if text == piece else re.sub(r"\s*# doctest:.*", "", piece.source)
-        printed = "" if text == piece else piece.want or piece.exc_msg or ""
-        if typed and (printed or text.strip() or text == "\n"):
-            parts.append(fence(typed, ".python"))
-            typed = ""
-        parts += [f":::: {{.cell-output}}\n{fence(printed, '.output')}\n::::\n"] * bool(printed) + [
-            text.strip()
-        ] * bool(text.strip())
+    for piece in doctest_pieces(pieces):
+        if isinstance(piece, doctest.Example):
+            typed += re.sub(r"\s*# doctest:.*", "", piece.source)
+            printed = piece.want or piece.exc_msg
+            if printed:
+                parts.append(fence(typed, ".python"))
+                parts.append(f":::: {{.cell-output}}\n{fence(printed, '.output')}\n::::\n")
+                typed = ""
+        elif piece.strip():
+            if typed:
+                parts.append(fence(typed, ".python"))
+                typed = ""
+            parts.append(piece.strip())
+    if typed:
+        parts.append(fence(typed, ".python"))
     return "\n".join(parts)
+
+
+def doctest_pieces(pieces: list[tuple]) -> Iterator[str | doctest.Example]:
+    """The examples of a section, and the text between them as Markdown."""
+    for kind, text in pieces:
+        if kind.value == "examples":
+            yield from doctest.DocTestParser().parse(text + "\n")
+        else:
+            yield prose(text, "")
 
 
 def documented(text: str, module: str) -> str:
@@ -227,24 +236,28 @@ def signature(name: str, thing: griffe.Object) -> str:
     if thing.is_attribute:
         return f"{name}: {thing.annotation or 'object'}"
     maker = thing.all_members.get("__init__") if thing.is_class else thing
-    line = maker.signature(name=name, return_type=thing.is_function) if maker else f"{name}()"
     if thing.is_class and "NamedTuple" in map(str, thing.bases):
-        fields = [
-            field
-            for field in thing.attributes.values()
-            if field.annotation and "property" not in field.labels
-        ]
-        parts = [
-            f"{one.name}: {one.annotation}" + f" = {one.value}" * bool(one.value) for one in fields
-        ]
-        line = f"{name}({', '.join(parts)})"
+        line = f"{name}({', '.join(named_tuple_fields(thing))})"
+    elif maker:
+        line = maker.signature(name=name, return_type=thing.is_function)
+    else:
+        line = f"{name}()"
+    if len(line) <= 86:
+        return line
     within, end = line[len(name) + 1 :].rsplit(")", 1)
-    each = re.split(r", (?=\*|\w+[:=])", within)
-    return (
-        line
-        if len(line) <= 86
-        else f"{name}(\n" + "".join(f"    {one},\n" for one in each) + f"){end}"
-    )
+    arguments = re.split(r", (?=\*|\w+[:=])", within)
+    lines = "".join(f"    {argument},\n" for argument in arguments)
+    return f"{name}(\n{lines}){end}"
+
+
+def named_tuple_fields(cls: griffe.Class) -> list[str]:
+    """The fields of a NamedTuple with their types and defaults."""
+    parts = []
+    for field in cls.attributes.values():
+        if field.annotation and "property" not in field.labels:
+            default = f" = {field.value}" if field.value else ""
+            parts.append(f"{field.name}: {field.annotation}{default}")
+    return parts
 
 
 @functools.cache
@@ -280,60 +293,76 @@ def said_of(module: str, name: str) -> str:
     return inline(inspect.cleandoc(said).partition("\n\n")[0], module, (name,))
 
 
-def method_entries(module: str, cls: griffe.Class) -> str:
-    """The methods of a class that have a docstring: those of its own in full, those that a base
-    class documents here by name.
+def is_documented_method(name: str, thing: griffe.Object) -> bool:
+    """Whether a member of a class is a public method or property with a docstring."""
+    if not (thing.is_function or "property" in thing.labels):
+        return False
+    return (name[0] != "_" or name == "__call__") and bool(text_of(thing).strip())
+
+
+def documented_methods(
+    cls: griffe.Class,
+) -> tuple[dict[str, griffe.Object], dict[str, griffe.Class]]:
+    """The methods of a class and of its private bases by name, and the public base that documents
+    a method.
     """
     lib = get_config().lib_name
     bases = [base for base in cls.mro() if base.path.startswith(lib)]
     public = [base for base in bases if base.name in (base.module.exports or ())]
     own = {}
-    inherited = {}
-    known = set()
+    owners = {}
     for base in [cls, *bases]:
         # what a public base inherits is documented there
-        owner = (
-            base
-            if base in public
-            else next((one for one in public[::-1] if base in one.mro()), None)
-        )
+        heirs = [other for other in public if base in [other, *other.mro()]]
         for name, thing in base.members.items():
-            called = (thing.is_function or "property" in thing.labels) and (
-                name[0] != "_" or name == "__call__"
-            )
-            if called and text_of(thing).strip() and not owner:
+            if not is_documented_method(name, thing):
+                continue
+            if heirs:
+                owners.setdefault(name, base if base in heirs else heirs[-1])
+            else:
                 own.setdefault(name, thing)
-            elif called and text_of(thing).strip() and name not in known:
-                known.add(name)
-                inherited.setdefault(owner, []).append(name)
-    parts = []
+    return own, owners
+
+
+def inherited_links(
+    module: str, own: Collection[str], owners: dict[str, griffe.Class]
+) -> list[str]:
+    """Where the methods are documented that public bases have and the class itself does not."""
+    lib = get_config().lib_name
+    links = {}
+    for name, base in owners.items():
+        if name not in own:
+            home = base.module.path.removeprefix(f"{lib}.")
+            page = "" if home == module else f"{home}.ipynb"
+            start = f"[`{base.name}`]({page}#{base.name})"
+            links.setdefault(start, []).append(f"[`{name}`]({page}#{base.name}.{name})")
+    if not links:
+        return []
+    parts = [f"{start}: {', '.join(names)}" for start, names in links.items()]
+    return [f"::: {{.inherited}}\nAs in {'; as in '.join(parts)}.\n:::"]
+
+
+def method_entries(module: str, cls: griffe.Class) -> str:
+    """The methods of a class that have a docstring: those of its own in full, those that a base
+    class documents here by name.
+    """
+    own, owners = documented_methods(cls)
+    is_long = len(package()[module].exports) > MANY
     brief = []
     full = []
-    for base, names in inherited.items():
-        owner = base.module.path.removeprefix(f"{lib}.")
-        page = f"{owner}.ipynb" * (owner != module)
-        said = ", ".join(
-            f"[`{name}`]({page}#{base.name}.{name})" for name in names if name not in own
-        )
-        parts += [f"[`{base.name}`]({page}#{base.name}): {said}"] * bool(said)
     for name, thing in own.items():
         place = f"{{#{cls.name}.{name}"
-        said = documented(text_of(thing), module)
-        # how it differs, not how it is called
-        if (
-            name in known
-            and len(package()[module].exports) > MANY
-            and set(parse_docstring(text_of(thing))) == {""}
-        ):
-            brief.append(f"[`{name}`]{place}}}\n\n:   {' '.join(said.split())}")
+        text = documented(text_of(thing), module)
+        has_sections = set(parse_docstring(text_of(thing))) != {""}
+        if is_long and name in owners and not has_sections:
+            # how it differs, not how it is called
+            brief.append(f"[`{name}`]{place}}}\n\n:   {' '.join(text.split())}")
         else:
-            full += [
-                f"#### `{cls.name}.{name}` {place} "
-                f".api}}\n\n{fence(signature(name, thing), '.python .signature')}",
-                said,
-            ]
-    said = [f"::: {{.inherited}}\nAs in {'; as in '.join(parts)}.\n:::"] * bool(parts)
-    return "\n\n".join(said + ["::: {.fields}", *brief, ":::"] * bool(brief) + full)
+            heading = f"#### `{cls.name}.{name}` {place} .api}}"
+            full += [f"{heading}\n\n{fence(signature(name, thing), '.python .signature')}", text]
+    if brief:
+        brief = ["::: {.fields}", *brief, ":::"]
+    return "\n\n".join([*inherited_links(module, own, owners), *brief, *full])
 
 
 def entry(module: str, name: str) -> str:
