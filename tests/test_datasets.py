@@ -169,7 +169,8 @@ def test_shipped_classification_sets_need_no_folder(monkeypatch, name):
         assert (data.y[0], data.y[19], data.X[0, 0], data.X[19, 0]) == (1, -1, 17.99, 13.54)
 
 
-def labelled_folder(tmp_path):
+@pytest.fixture
+def labelled(tmp_path, monkeypatch):
     """A data folder with `breast`, `words` and `banana`, made up."""
     files = {
         "classification/breast.csv.gz": "sample_id,clump,size,y\n"
@@ -185,44 +186,51 @@ def labelled_folder(tmp_path):
     }
     for name, text in files.items():
         write(tmp_path / name, text)
+    monkeypatch.setenv("SPARSE_PEP_DATA", str(tmp_path))
     return tmp_path
 
 
-def test_a_folder_of_labelled_data(tmp_path, monkeypatch):
-    folder = labelled_folder(tmp_path)
-    shipped = {"breast_cancer", "digits", "iris", "wine"}
-    known = tuple(sorted(shipped | {"banana", "breast", "words"}))
-    assert list_datasets(folder, "classification") == known
-    monkeypatch.setenv("SPARSE_PEP_DATA", str(folder))
+LABELLED = ("banana", "breast", "breast_cancer", "digits", "iris", "wine", "words")
+
+
+def test_labelled_sets_of_a_folder_are_listed(labelled):
+    assert list_datasets(labelled, "classification") == LABELLED
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [("banana", "toy/banana_test.csv.gz"), ("breast", "classification/breast_splits.json.gz")],
+)
+def test_sets_that_lack_a_file_are_not_listed(labelled, name, file):
+    (labelled / file).unlink()
+    assert name not in list_datasets(kind="classification")
+
+
+def test_labels_of_a_folder_may_be_words(labelled):
     words = load_classification("words")
     assert words.name == "words"
     assert words.y.tolist() == ["yes", "no"]
     assert words.feature_names == ("a",)
     assert_array_equal(words.splits[0][0], [0])
     assert_array_equal(words.splits[0][1], [1])
-    with pytest.raises(
-        ValueError, match=f"no data set 'word'; .* for classification: {', '.join(known)}.$"
-    ):
-        load_classification("word")
-    data = load_classification("banana")  # one set with one split
+
+
+def test_training_and_test_rows_of_a_toy_are_one_set_with_one_split(labelled):
+    data = load_classification("banana")
     assert data.name == "banana"
     assert data.feature_names == ("x1", "x2")
     assert data.y.dtype == np.int64
     assert data.X.tolist() == [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
-    assert data.y.tolist() == [
-        -1,
-        1,
-        1,
-        -1,
-        -1,
-    ]
+    assert data.y.tolist() == [-1, 1, 1, -1, -1]
     assert [[part.tolist() for part in split] for split in data.splits] == [[[0, 1], [2, 3, 4]]]
+
+
+def test_a_set_that_is_not_there_is_refused_with_those_that_are(labelled):
+    words = f"no data set 'word'; .* for classification: {', '.join(LABELLED)}.$"
+    with pytest.raises(ValueError, match=words):
+        load_classification("word")
     with pytest.raises(ValueError, match="'banana' is a classification set"):
         load_regression("banana")
-    (folder / "toy" / "banana_test.csv.gz").unlink()
-    assert "banana" not in list_datasets(kind="classification")
-    (folder / "classification" / "breast_splits.json.gz").unlink()
-    assert "breast" not in list_datasets(kind="classification")
 
 
 # training rows, test rows, inputs, positive, negative; the last two over the rows of a split

@@ -56,44 +56,50 @@ def small(likelihood, seed=0, N=25, M=5, variance=2.0):
     )
 
 
+def exact_problem(vectors, name):
+    """A problem of the file, its test inputs and its cases."""
+    (data,) = (problem for problem in vectors["classification"] if problem["id"] == name)
+    X, y, Z, X_test = (np.array(data[key]) for key in ("X", "y", "Z", "Xtest"))
+    parts = data["kernel"]
+    kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
+    assert data["cases"]
+    return SearchProblem(kernel, Z, X, y, Probit()), X_test, data["cases"]
+
+
+def results_of(problem, fit, X_test):
+    """What a fit says, under the names of the file."""
+    q_mean, q_cov = q_moments(fit.posteriors[0])
+    mean, var = problem.predict(fit, X_test)
+    return {
+        "logZ": fit.log_evidence,
+        "tau": fit.site_precision[0],
+        "nu": fit.site_shift[0],
+        "q_mean": q_mean,
+        "q_cov": q_cov,
+        "f_mean": mean,
+        "f_var": var,
+        "prob": Probit().predict_proba(mean, var)[:, 1],
+    }
+
+
+def test_all_exact_numbers_are_known(vectors):
+    assert [problem["id"] for problem in vectors["classification"]] == PROBLEMS
+
+
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_exact_numbers(vectors, name):
-    assert [problem["id"] for problem in vectors["classification"]] == PROBLEMS
-    data = next(problem for problem in vectors["classification"] if problem["id"] == name)
-    X, y, Z, X_test = (np.array(data[key]) for key in ("X", "y", "Z", "Xtest"))
-    problem = SearchProblem(
-        KERNELS[data["kernel"]["name"]](data["kernel"]["variance"], data["kernel"]["lengthscales"]),
-        Z,
-        X,
-        y,
-        Probit(),
-    )
-    assert data["cases"]
-    for case in data["cases"]:
-        rows = in_memory(X, y, power=np.array(case["alpha"]))
+    problem, X_test, cases = exact_problem(vectors, name)
+    for case in cases:
+        rows = in_memory(problem.X, problem.y, power=np.array(case["alpha"]))
         fit, gradient = adapter.gradient(problem.model, rows, 0.5, tol=1e-10)
         assert fit.converged
         assert fit.jitter == 0.0
-        mean, var = problem.predict(fit, X_test)
-        got = {
-            "logZ": fit.log_evidence,
-            "tau": fit.site_precision[0],
-            "nu": fit.site_shift[0],
-            "f_mean": mean,
-            "f_var": var,
-        }
-        got |= {
-            **dict(zip(("q_mean", "q_cov"), q_moments(fit.posteriors[0]), strict=True)),
-            "prob": Probit().predict_proba(mean, var)[:, 1],
-        }
-        for key, value in got.items():
+        for key, value in results_of(problem, fit, X_test).items():
             assert error(value, case[key]) < 1e-7, (key, case["alpha"])
         if "grad" in case:
-            pairs = [
-                (np.ravel(gradient[GRADIENTS[key]]), np.ravel(case["grad"][key]))
-                for key in GRADIENTS
-            ]
-            assert error(*map(np.concatenate, zip(*pairs, strict=True))) < 1e-6
+            ours = [np.ravel(gradient[name]) for name in GRADIENTS.values()]
+            theirs = [np.ravel(case["grad"][key]) for key in GRADIENTS]
+            assert error(np.concatenate(ours), np.concatenate(theirs)) < 1e-6
 
 
 def test_power_zero_is_the_variational_optimum():

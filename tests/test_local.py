@@ -4,6 +4,7 @@ that are left out.
 
 import warnings
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -126,56 +127,82 @@ def test_a_weight_of_two_is_the_row_twice():
     assert_allclose(*found, rtol=1e-7)
 
 
-@pytest.mark.parametrize("power", POWERS)
-@pytest.mark.parametrize("blocks", [None, np.arange(24) // 4])
-def test_what_is_left_out_might_as_well_not_have_been_there(power, blocks):
-    """With Gaussian noise the other sites do not change, so a fit without the row, or without
-    its block, says the same.
+class LeftOut(NamedTuple):
+    """A row that is left out, the rows near it, and mean and variance of f there: by local
+    prediction, and without.
     """
+
+    row: int
+    near: np.ndarray
+    local: list
+    plain: list
+
+
+def left_out(model, fit, rows, X):
+    """Every row, left out."""
+    for members, tests, counted in left_out_groups(rows):
+        evaluated = evaluate_blocks(model, fit.posteriors, rows, X, members, tests)
+        for terms in evaluated.terms([slice(len(members))]):
+            part = terms.part
+            local, plain = (
+                exchanged(rows, terms, counted[part], is_local) for is_local in (True, False)
+            )
+            for i, j in np.ndindex(tests[part].shape):
+                yield LeftOut(
+                    int(tests[part][i, j]),
+                    members[part][i][counted[part][i]],
+                    [moment[0, i, j] for moment in local],
+                    [moment[0, i, j] for moment in plain],
+                )
+
+
+def gaussian_sites_at(data, near, power):
+    """Neighbours with the sites of Gaussian noise of variance 0.04."""
+    precision = np.full((1, 5), 25.0)
+    shift = 25.0 * data.y[near][None]
+    return LocalRows(data.X[near], precision, shift, np.full(5, power), np.ones(5), None, 5)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_a_row_left_out_might_as_well_not_have_been_there(power):
+    """With Gaussian noise the other sites do not change, so a fit without the row says the same."""
     model, data = small()
+    fit = model_evidence(model, Problem(data, power))
+    rows = local_rows(fit, data, power, n_neighbours=5)
+    seen = set()
+    for row, near, local, plain in left_out(model, fit, rows, data.X):
+        others = data.at(np.arange(24) != row)
+        posteriors = model_evidence(model, Problem(others, power)).posteriors
+        x = data.X[row : row + 1]
+        neighbours = gaussian_sites_at(data, near, power)
+        expected = local_predict(model, posteriors, x, neighbours, blocks=None)
+        assert_allclose(local, np.ravel(expected), rtol=1e-6, atol=1e-9)
+        expected = local_predict(model, posteriors, x, None, blocks=None)
+        assert_allclose(plain, np.ravel(expected), rtol=1e-6, atol=1e-9)
+        seen.add(row)
+    assert seen == set(range(24))
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_a_block_left_out_might_as_well_not_have_been_there(power):
+    model, data = small()
+    blocks = np.arange(24) // 4
     data = data._replace(blocks=blocks)
     fit = model_evidence(model, Problem(data, power))
     rows = local_rows(fit, data, power, n_neighbours=5)
     seen = set()
-    for members, tests, counted in left_out_groups(rows):
-        evaluated = evaluate_blocks(model, fit.posteriors, rows, data.X, members, tests)
-        for terms in evaluated.terms([slice(len(members))]):
-            part = terms.part
-            local, known = (exchanged(rows, terms, counted[part], local) for local in (True, False))
-            for i, j in np.ndindex(tests[part].shape):
-                n = tests[part][i, j]
-                left = np.arange(24) != n if blocks is None else blocks != blocks[n]
-                near = members[part][i][counted[part][i]]
-                few = data.at(left)
-                x = data.X[n : n + 1]
-                again = model_evidence(model, Problem(few, power))
-                own = LocalRows(
-                    data.X[near],
-                    np.full((1, 5), 25.0),
-                    25.0 * data.y[near][None],
-                    np.full(5, power),
-                    np.ones(5),
-                    None,
-                    5,
-                )
-                if blocks is not None:
-                    own = local_rows(
-                        again,
-                        few._replace(blocks=np.unique(few.blocks, return_inverse=True)[1]),
-                        power,
-                    )
-                label = (
-                    None if blocks is None else blocks[near[:1]] - (blocks[near[:1]] > blocks[n])
-                )
-                for found, used in ((local, own), (known, None)):
-                    expected = local_predict(model, again.posteriors, x, used, blocks=label)
-                    assert_allclose(
-                        [found[0][0, i, j], found[1][0, i, j]],
-                        np.ravel(expected),
-                        rtol=1e-6,
-                        atol=1e-9,
-                    )
-                seen.add(int(n))
+    for row, near, local, plain in left_out(model, fit, rows, data.X):
+        others = data.at(blocks != blocks[row])
+        again = model_evidence(model, Problem(others, power))
+        renumbered = others._replace(blocks=np.unique(others.blocks, return_inverse=True)[1])
+        x = data.X[row : row + 1]
+        label = blocks[near[:1]] - (blocks[near[:1]] > blocks[row])
+        sites = local_rows(again, renumbered, power)
+        expected = local_predict(model, again.posteriors, x, sites, blocks=label)
+        assert_allclose(local, np.ravel(expected), rtol=1e-6, atol=1e-9)
+        expected = local_predict(model, again.posteriors, x, None, blocks=label)
+        assert_allclose(plain, np.ravel(expected), rtol=1e-6, atol=1e-9)
+        seen.add(row)
     assert seen == set(range(24))
 
 

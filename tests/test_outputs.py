@@ -2,6 +2,9 @@
 codes.
 """
 
+import warnings
+from functools import cache
+
 import numpy as np
 import pytest
 from reference.compare import error
@@ -125,63 +128,84 @@ def test_inducing_inputs_keep_codes_however_they_are_trained(way):
 BLOCKS = np.arange(len(ALL)) // 4
 
 
-@pytest.mark.filterwarnings("ignore:training stopped")
-@pytest.mark.parametrize(
-    "way", ["rows", "standardize", "blocks", "neighbours", "pieces", "later rows", "adam"]
-)
-def test_a_noise_variance_for_each_output_is_noise_of_known_variance(way, tmp_path):
-    """0.05 and 0.2 are 0.05 everywhere and another 0.15, which is known, for output 1."""
-    arguments = {"training": None, "standardize": True, "features": InducingPoints(ROWS[::5])}
-    arguments |= {
-        "standardize": {"standardize": True, "kernel": Matern32(active_dims=[0, 1]), "fixed": ()},
-        "blocks": {"blocks": BLOCKS},
-        "neighbours": {"local": 20},
-    }.get(way, {})
-    if way == "adam":
-        arguments |= {
-            "training": Adam(batch_size=30, n_epochs=2),
-            "fixed": [*FIXED, "log_noise_variance"],
-            "standardize": False,
-        }
-    grouped = regressor(noise_variance=GroupedGaussian((0.05, 0.2), 2), **arguments)
-    plain = regressor(**arguments)
-    known = 0.15 * ROWS[:, 2] * (np.var(ALL) if way != "adam" else 1.0)
-    if way == "pieces":
-        grouped.fit(ArraySource(ROWS, ALL, piece_rows=20))
-        plain.fit(ArraySource(ROWS, ALL, known_variance=known, piece_rows=20))
-    else:
-        grouped.fit(ROWS, ALL)
-        plain.fit(ROWS, ALL, known_variance=known)
-    if way == "later rows":
-        grouped.partial_fit(ROWS[:20], ALL[:20])
-        plain.partial_fit(ROWS[:20], ALL[:20], known_variance=known[:20])
-    grouped.save(tmp_path / "m.npz")
-    back = load(tmp_path / "m.npz")
-    assert (
-        error(grouped.log_marginal_likelihood_value_, plain.log_marginal_likelihood_value_) < 1e-10
-    )
+NOT_TRAINED = {"training": None, "standardize": True, "features": InducingPoints(ROWS[::5])}
+WAYS = {  # arguments of the model
+    "rows": {},
+    "standardize": {"kernel": Matern32(active_dims=[0, 1]), "fixed": ()},
+    "blocks": {"blocks": BLOCKS},
+    "neighbours": {"local": 20},
+    "pieces": {},
+    "later rows": {},
+    "adam": {
+        "training": Adam(batch_size=30, n_epochs=2),
+        "fixed": [*FIXED, "log_noise_variance"],
+        "standardize": False,
+    },
+}
+GROUPED = GroupedGaussian((0.05, 0.2), 2)
+
+
+def further_noise(way):
+    """The noise of output 1 beyond that of output 0, in units of the targets."""
+    return 0.15 * ROWS[:, 2] * (1.0 if way == "adam" else np.var(ALL))
+
+
+@cache
+def noise_of_each_output(way):
+    """A model with noise variances 0.05 and 0.2, and one with 0.05 everywhere and another 0.15,
+    which is known, for output 1.
+    """
+    arguments = NOT_TRAINED | WAYS[way]
+    models = regressor(noise_variance=GROUPED, **arguments), regressor(**arguments)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "training stopped")
+        for model, known in zip(models, (None, further_noise(way)), strict=True):
+            if way == "pieces":
+                columns = {} if known is None else {"known_variance": known}
+                model.fit(ArraySource(ROWS, ALL, **columns, piece_rows=20))
+            else:
+                model.fit(ROWS, ALL, known_variance=known)
+            if way == "later rows":
+                later = None if known is None else known[:20]
+                model.partial_fit(ROWS[:20], ALL[:20], known_variance=later)
+    return models
+
+
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+@each_way
+def test_the_evidence_of_a_noise_for_each_output_is_that_of_known_noise(way):
+    grouped, plain = noise_of_each_output(way)
+    evidences = grouped.log_marginal_likelihood_value_, plain.log_marginal_likelihood_value_
+    assert error(*evidences) < 1e-10
     assert error(grouped.leave_one_out(), plain.leave_one_out()) < 1e-8
-    for model in (grouped, back):
-        assert (
-            error(model.predict_log_density(ROWS, ALL), plain.predict_log_density(ROWS, ALL, known))
-            < 1e-8
-        )
-    mean, std = grouped.predict(ROWS, return_std=True)
-    own = (
-        (mean, std**2)
-        if way != "pieces"
-        else grouped.predict(ArraySource(ROWS, ALL, piece_rows=30), return_std=True)
-    )
-    assert error(own[0], plain.predict(ROWS)) < 1e-8
-    assert (
-        error(
-            own[1] if way != "pieces" else own[1] ** 2,
-            plain.predict(ROWS, return_std=True)[1] ** 2 + known,
-        )
-        < 1e-8
-    )
+
+
+@each_way
+def test_densities_have_the_noise_of_their_output(way, tmp_path):
+    grouped, plain = noise_of_each_output(way)
+    grouped.save(tmp_path / "m.npz")
+    expected = plain.predict_log_density(ROWS, ALL, further_noise(way))
+    for model in (grouped, load(tmp_path / "m.npz")):
+        assert error(model.predict_log_density(ROWS, ALL), expected) < 1e-8
+
+
+@each_way
+def test_predictions_have_the_noise_of_their_output(way):
+    grouped, plain = noise_of_each_output(way)
+    rows = ArraySource(ROWS, ALL, piece_rows=30) if way == "pieces" else ROWS
+    mean, std = grouped.predict(rows, return_std=True)
+    plain_mean, plain_std = plain.predict(ROWS, return_std=True)
+    assert error(mean, plain_mean) < 1e-8
+    assert error(std**2, plain_std**2 + further_noise(way)) < 1e-8
     cov = grouped.predict(ROWS, return_cov=True)[1]
     assert error(np.diag(cov), std**2) < 1e-8
+
+
+@each_way
+def test_the_noise_of_each_output_is_told_in_units_of_the_targets(way):
+    grouped, _ = noise_of_each_output(way)
     assert error(grouped.noise_std_, grouped.y_scale_ * np.sqrt([0.05, 0.2])) < 1e-12
 
 

@@ -32,25 +32,48 @@ def square(job, log, broken=()):
     return [{"square": np.float64(job["x"]) ** 2 / 3.0, "even": job["x"] % 2 == 0, "missing": None}]
 
 
-def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
-    log = tmp_path / "log"
-    jobs = [{"name": "a", "x": x} for x in range(4)]
-    rows, errors = run_study(
-        Study("squares", jobs[:3], square, {"log": str(log), "broken": [1]}), tmp_path, 1
-    )
+@pytest.fixture
+def squares(tmp_path):
+    """Runs a study of some numbers, of which those that are broken fail: its rows, its errors, and
+    the jobs that were done.
+    """
+
+    def run(numbers, broken=()):
+        log = tmp_path / "log"
+        log.write_text("")
+        jobs = [{"name": "a", "x": x} for x in numbers]
+        study = Study("squares", jobs, square, {"log": str(log), "broken": list(broken)})
+        rows, errors = run_study(study, tmp_path, 1)
+        return rows, errors, log.read_text().split()
+
+    return run
+
+
+def test_a_job_that_fails_is_named_and_the_others_are_done(squares):
+    rows, errors, done = squares([0, 1, 2], broken=[1])
     assert rows["x"].tolist() == [0, 2]
     assert errors == ["a/1: no such luck"]
-    rows, errors = run_study(
-        Study("squares", jobs, square, {"log": str(log), "broken": [1]}), tmp_path, 1
-    )
+    assert done == list("012")
+
+
+def test_jobs_are_done_once_and_failed_ones_again(squares):
+    squares([0, 1, 2], broken=[1])
+    rows, errors, done = squares([0, 1, 2, 3], broken=[1])
     assert rows["x"].tolist() == [0, 2, 3]
     assert len(errors) == 1
-    assert log.read_text().split() == list("012" + "13")
-    # other settings
-    rows, errors = run_study(Study("squares", jobs[::-1], square, {"log": str(log)}), tmp_path, 1)
+    assert done == list("13")
+
+
+def test_other_settings_are_other_jobs(squares):
+    squares([0, 1, 2], broken=[1])
+    rows, errors, done = squares([3, 2, 1, 0])
     assert rows["x"].tolist() == [3, 2, 1, 0]
     assert not errors
-    assert log.read_text().split() == list("012" + "13" + "3210")
+    assert done == list("3210")
+
+
+def test_rows_are_written_as_they_are(squares, tmp_path):
+    rows, _, _ = squares([3, 2, 1, 0])
     again = read_results(tmp_path / "squares.csv")
     assert rows["square"].tolist() == [x**2 / 3.0 for x in (3, 2, 1, 0)]  # to the last bit
     assert_allclose(again["square"], rows["square"], rtol=1e-15)
@@ -58,12 +81,13 @@ def test_jobs_are_done_once_and_failed_ones_again(tmp_path):
     assert again["missing"].isna().all()
     assert json.loads((tmp_path / "squares.json").read_text())["jobs_done"] == 4
 
+
+def test_an_error_in_the_code_of_a_job_stops_the_study_and_keeps_what_is_done(tmp_path):
     def wrong(job):
         return [{"y": 1}] if job["x"] < 2 else [{}["nothing"]]
 
-    # an error in the code of a job stops the study and keeps what is done
     with pytest.raises(KeyError):
-        run_study(Study("wrong", jobs, wrong), tmp_path, 1)
+        run_study(Study("wrong", [{"x": x} for x in range(4)], wrong), tmp_path, 1)
     assert len(list(tmp_path.glob("wrong.parts/*.json"))) == 2
 
 

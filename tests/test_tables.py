@@ -98,9 +98,17 @@ def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, data, names,
     )
 
 
-@pytest.mark.parametrize("cache_dir", [None, "."])
-@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet", "folder", "list"])
-def test_tables_in_every_form_become_the_same_arrays(here, monkeypatch, form, cache_dir):
+FORMS = ["csv", "csv.gz", "parquet", "folder", "list"]
+INPUTS = ["yes", "b", "n"]
+EXPECTED = ArraySource(
+    FRAME[INPUTS].to_numpy(float), *(FRAME[name].to_numpy(float) for name in ("y", "w", "v", "p"))
+)
+
+
+@pytest.fixture(params=[(form, cache) for form in FORMS for cache in (None, ".")], ids=str)
+def source(here, monkeypatch, request):
+    """The table in this form, as arrays in memory or on disk, with pieces of four rows."""
+    form, cache_dir = request.param
     monkeypatch.setattr(tables, "BATCH_ROWS", 5)
     path = here / f"t.{form}"
     if form in ("folder", "list"):
@@ -114,24 +122,29 @@ def test_tables_in_every_form_become_the_same_arrays(here, monkeypatch, form, ca
     else:
         written(FRAME, path)
     named = {"target": "y", "weight": "w", "known_variance": "v", "power": "p"}
-    source = convert_table(
-        path, columns=["yes", "b", "n"], piece_rows=4, cache_dir=cache_dir, **named
-    )
+    table = convert_table(path, columns=INPUTS, piece_rows=4, cache_dir=cache_dir, **named)
+    assert isinstance(table.columns["X"], np.memmap) == (cache_dir is not None)
+    return table
+
+
+def test_tables_in_every_form_become_the_same_arrays(source):
+    for ours, theirs in zip(joined(source.pieces()), joined(EXPECTED.pieces()), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert source.fingerprint() == EXPECTED.fingerprint()
+
+
+def test_a_table_says_what_it_holds(source):
     assert source.n_data == 23
-    assert source.feature_names == ("yes", "b", "n")
+    assert source.feature_names == tuple(INPUTS)
     assert source.classes is None
     assert [len(piece.X) for piece in source.pieces()] == [4, 4, 4, 4, 4, 3]
-    X = FRAME[["yes", "b", "n"]].to_numpy(float)
-    expected = ArraySource(X, *(FRAME[name].to_numpy(float) for name in ("y", "w", "v", "p")))
-    for one, other in zip(joined(source.pieces()), joined(expected.pieces()), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert source.fingerprint() == expected.fingerprint()
-    assert all(
-        array.flags.c_contiguous and not array.flags.writeable
-        for array in source.columns.values()
-        if np.ndim(array)
-    )
-    assert isinstance(source.columns["X"], np.memmap) == (cache_dir is not None)
+
+
+def test_arrays_of_a_table_are_contiguous_and_not_written_to(source):
+    arrays = [array for array in source.columns.values() if np.ndim(array)]
+    assert len(arrays) == 5
+    assert all(array.flags.c_contiguous for array in arrays)
+    assert not any(array.flags.writeable for array in arrays)
 
 
 def test_columns_that_are_not_asked_for_may_hold_anything(here):
