@@ -3,6 +3,8 @@ ends where it would.
 """
 
 from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -82,18 +84,17 @@ class Case:
         return fit, evidence_and_gradient(self.model, problem, tol=1e-10)[1]
 
 
-@pytest.mark.parametrize(
-    ("name", "earlier"),
-    [
-        *((case, False) for case in CASES),
-        ("gaussian, weighted outputs", True),
-        ("probit, blocks", True),
-    ],
-)
-def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_data(name, earlier):
-    """At the fixed point gradients of batches add up to the gradient, estimates of log Z average to
-    log Z, and a visit changes nothing.
-    """
+class FixedPoint(NamedTuple):
+    """A case, the fit of all its data with the gradient, and the sums of its batches there."""
+
+    case: Case
+    fit: object
+    gradient: np.ndarray
+    sums: list[np.ndarray]
+
+
+@cache
+def at_the_fixed_point(name, earlier):
     case = Case(name, earlier)
     fit, gradient = case.exact()
     batches = case.batches
@@ -101,28 +102,66 @@ def test_a_partition_has_the_sums_the_gradient_the_energy_and_the_sites_of_all_d
         batches.sites[:] = fit.start
     for k, rows in enumerate(batches.numbers):
         batches.next = k
-        own = site_sums(
-            batches.batch(case.model).shard, None if case.known else fit.start[:, :, rows]
-        )
-        batches.held.put(k, batches.held.without(k), own)
-    whole = site_sums(
-        batch_of(case.model, replace(case.problem(JITTER), earlier=None)).shard,
-        fit.start,
-    )
-    assert error(batches.held.total.precision, whole.precision) < 1e-12
-    assert error(batches.held.total.shift, whole.shift) < 1e-12
-    total = 0.0
+        shard = batches.batch(case.model).shard
+        sums = site_sums(shard, None if case.known else fit.start[:, :, rows])
+        batches.held.put(k, batches.held.without(k), sums)
+    total = batches.held.total
+    return FixedPoint(case, fit, gradient, [total.precision.copy(), total.shift.copy()])
+
+
+@cache
+def visited(name, earlier):
+    """The estimates of log Z of all batches, the sum of their gradients, and how far their sites
+    drift, after a visit of each.
+    """
+    case = at_the_fixed_point(name, earlier).case
+    batches = case.batches
     values = []
-    for batches.next in range(len(batches.numbers)):  # noqa: B020
-        found, slope = batches(case.model)
-        values.append(found.log_evidence)
-        total = total + slope / len(batches.numbers)
-        assert np.linalg.norm(found.drift) < 1e-10 * np.linalg.norm(batches.held.total.shift)
+    slopes = []
+    drifts = []
+    for k in range(len(batches.numbers)):
+        batches.next = k
+        estimate, slope = batches(case.model)
+        values.append(estimate.log_evidence)
+        slopes.append(slope / len(batches.numbers))
+        drifts.append(np.linalg.norm(estimate.drift) / np.linalg.norm(batches.held.total.shift))
+    return values, sum(slopes), drifts
+
+
+PARTITIONS = [(name, False) for name in CASES]
+PARTITIONS += [("gaussian, weighted outputs", True), ("probit, blocks", True)]
+each_partition = pytest.mark.parametrize(("name", "earlier"), PARTITIONS)
+
+
+@each_partition
+def test_sums_of_a_partition_are_those_of_all_data(name, earlier):
+    case, fit, _, sums = at_the_fixed_point(name, earlier)
+    batch = batch_of(case.model, replace(case.problem(JITTER), earlier=None))
+    whole = site_sums(batch.shard, fit.start)
+    assert error(sums[0], whole.precision) < 1e-12
+    assert error(sums[1], whole.shift) < 1e-12
+
+
+@each_partition
+def test_gradients_of_a_partition_add_up_to_that_of_all_data(name, earlier):
+    gradient = at_the_fixed_point(name, earlier).gradient
+    assert error(visited(name, earlier)[1], gradient) < 3e-6
+
+
+@each_partition
+def test_energies_of_a_partition_average_to_that_of_all_data(name, earlier):
+    case, fit, *_ = at_the_fixed_point(name, earlier)
+    values, _, _ = visited(name, earlier)
+    constant = 0.0 if case.memory is None else case.memory.log_constant
+    assert np.mean(values) + constant == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7)
+
+
+@each_partition
+def test_a_visit_at_the_fixed_point_changes_no_site(name, earlier):
+    case, fit, *_ = at_the_fixed_point(name, earlier)
+    assert max(visited(name, earlier)[2]) < 1e-10
     if not case.known:
-        assert error(batches.sites, fit.start) < 2e-6
-    earlier = 0.0 if case.memory is None else case.memory.log_constant
-    assert np.mean(values) + earlier == pytest.approx(fit.log_evidence, rel=1e-7, abs=1e-7)
-    assert error(total, gradient) < 3e-6
+        assert error(case.batches.sites, fit.start) < 2e-6
 
 
 def student_batch(power=1.0, n=N):

@@ -284,38 +284,29 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
     """kill -9 in the middle, twice; the model is the one of a run left in peace."""
     inputs = np.random.default_rng(0).normal(size=(200, 4))
     labels = np.sin(3 * inputs[:, 0]) * inputs[:, 1] + 0.1 * inputs[:, 2] > 0
-    np.savetxt(
-        tmp_path / "data.csv",
-        np.column_stack([inputs, labels]),
-        delimiter=",",
-        header="a,b,c,d,y",
-        comments="",
-        fmt="%.17g",
-    )
-    run = [
-        sys.executable,
-        "-c",
-        KILLED,
-        *"fit data.csv --target y --likelihood auto --inducing 8 --max-iter 30 --quiet".split(),
-    ]
-    env = os.environ | {"OMP_NUM_THREADS": "1"}
-    here = {"cwd": tmp_path, "env": env, "capture_output": True, "text": True}
-    subprocess.run([*run, "--out", "whole.npz"], check=True, **here)
-    saved = ["--out", "model.npz", "--checkpoint", "c.npz"]
-    for held in (7, 14):
-        killed = subprocess.run([*run, *saved], **here | {"env": env | {"SAVES": "7"}})
+    table = np.column_stack([inputs, labels])
+    layout = {"delimiter": ",", "header": "a,b,c,d,y", "comments": "", "fmt": "%.17g"}
+    np.savetxt(tmp_path / "data.csv", table, **layout)
+    line = "fit data.csv --target y --likelihood auto --inducing 8 --max-iter 30 --quiet --out "
+
+    def run(words, saves="0"):
+        env = os.environ | {"OMP_NUM_THREADS": "1", "SAVES": saves}
+        words = [sys.executable, "-c", KILLED, *(line + words).split()]
+        return subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    assert run("whole.npz").returncode == 0
+    for n_evaluations in (7, 14):
+        killed = run("model.npz --checkpoint c.npz", saves="7")
         assert killed.returncode == -signal.SIGKILL
         assert not (tmp_path / "model.npz").exists()
-        assert len(read_archive(tmp_path / "c.npz", "sparse_pep checkpoint", 1)["question"]) == held
-    done = subprocess.run([*run, *saved, "--json"], check=True, **here)
+        state = read_archive(tmp_path / "c.npz", "sparse_pep checkpoint", 1)
+        assert len(state["question"]) == n_evaluations
+    done = run("model.npz --checkpoint c.npz --json")
     assert json.loads(done.stdout)["file"] == "model.npz"
     assert not (tmp_path / "c.npz").exists()
     ours, theirs = (load(tmp_path / name) for name in ("model.npz", "whole.npz"))
-    for name, value in theirs.parameters().items():
-        assert np.array_equal(ours.parameters()[name], value), name
-    assert np.array_equal(
-        np.array(ours.predict_f(inputs[:50])), np.array(theirs.predict_f(inputs[:50]))
-    )
+    np.testing.assert_equal(ours.parameters(), theirs.parameters())
+    np.testing.assert_equal(ours.predict_f(inputs[:50]), theirs.predict_f(inputs[:50]))
     assert all(path.suffix == ".part" for path in tmp_path.glob(".*"))  # what a killed save leaves
 
 

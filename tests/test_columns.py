@@ -269,42 +269,69 @@ def model():
         return SparsePEPRegressor(**FAST).fit(TABLE, TARGET)
 
 
-def test_a_model_of_a_table_is_that_of_its_numbers(model, quiet, tmp_path):
-    X = model.columns_.transform(TABLE)
-    plain = SparsePEPRegressor(**FAST).fit(X, TARGET)
-    assert plain.columns_ is None
-    assert plain.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
+@pytest.fixture(scope="module")
+def plain(model):
+    """The model of the numbers that the table becomes, and these numbers."""
+    numbers = model.columns_.transform(TABLE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return SparsePEPRegressor(**FAST).fit(numbers, TARGET), numbers
+
+
+def test_a_model_of_a_table_is_that_of_its_numbers(model, plain, quiet):
+    of_numbers, numbers = plain
+    assert of_numbers.columns_ is None
+    assert of_numbers.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
+    assert model.score(TABLE, TARGET) == of_numbers.score(numbers, TARGET)
+
+
+def test_a_model_of_a_table_names_its_columns_and_counts_their_numbers(model):
     assert model.n_features_in_ == 6
     assert model.feature_names_in_.tolist() == list(TABLE)
-    assert (
-        len(model.kernel_.lengthscale) == len(model.columns_.names) == len(model.columns_.origins)
-    )
-    assert (
-        SparsePEPRegressor(**FAST)
-        .fit(pa.Table.from_pandas(TABLE).combine_chunks().to_batches()[0], TARGET)
-        .columns_
-        == model.columns_
-    )
-    for table in (
-        TABLE,
-        TABLE[TABLE.columns[::-1]],
-        TABLE.drop(columns="row_nr"),
-        pa.Table.from_pandas(TABLE),
-        X,
-    ):
-        assert_array_equal(model.predict(table), plain.predict(X))
-    assert model.score(TABLE, TARGET) == plain.score(X, TARGET)
+    columns = model.columns_
+    assert len(model.kernel_.lengthscale) == len(columns.names) == len(columns.origins)
+
+
+def test_an_arrow_table_has_the_columns_of_a_frame(model, quiet):
+    (batch,) = pa.Table.from_pandas(TABLE).combine_chunks().to_batches()
+    assert SparsePEPRegressor(**FAST).fit(batch, TARGET).columns_ == model.columns_
+
+
+FORMS = {
+    "a frame": lambda columns: TABLE,
+    "columns in another order": lambda columns: TABLE[TABLE.columns[::-1]],
+    "without a column that is left out": lambda columns: TABLE.drop(columns="row_nr"),
+    "an arrow table": lambda columns: pa.Table.from_pandas(TABLE),
+    "numbers": lambda columns: columns.transform(TABLE),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_predictions_are_the_same_for_every_form_of_a_table(model, plain, quiet, form):
+    of_numbers, numbers = plain
+    table = FORMS[form](model.columns_)
+    assert_array_equal(model.predict(table), of_numbers.predict(numbers))
+
+
+def test_a_loaded_model_knows_its_columns(model, quiet, tmp_path):
     model.save(tmp_path / "m.npz")
     again = load(tmp_path / "m.npz")
     assert again.columns_ == model.columns_
     assert_array_equal(again.predict(TABLE), model.predict(TABLE))
+
+
+def test_a_file_whose_columns_do_not_fit_is_refused(model, tmp_path):
+    model.save(tmp_path / "m.npz")
     state = read_archive(tmp_path / "m.npz", "sparse_pep model", FORMAT_VERSION)
-    for columns in (None, 5, state["columns"][1:], state["columns"][:1] + state["columns"]):
-        write_archive(
-            tmp_path / "bad.npz", state | {"columns": columns}, "sparse_pep model", FORMAT_VERSION
-        )
+    columns = state["columns"]
+    for wrong in (None, 5, columns[1:], columns[:1] + columns):
+        changed = state | {"columns": wrong}
+        write_archive(tmp_path / "bad.npz", changed, "sparse_pep model", FORMAT_VERSION)
         with pytest.raises(ValueError, match="cannot be used"):
             load(tmp_path / "bad.npz")
+
+
+def test_draws_and_densities_take_tables(model, quiet):
     assert model.sample_y(TABLE[:3]).shape == (3, 1)
     assert model.predict_log_density(TABLE, TARGET).shape == (N,)
 

@@ -2,6 +2,8 @@
 such form is refused.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -83,30 +85,52 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_draws_have_the_law_of_the_predictions_and_the_gradient_of_their_values(name, tmp_path):
-    model = MODELS[name]()
-    n = 1000
-    found = model.sample_functions(1000, random_state=1, n_features=1000)(TEST)
+@cache
+def fitted(name):
+    return MODELS[name]()
+
+
+each_model = pytest.mark.parametrize("name", MODELS)
+
+
+def law_of(model):
+    """Mean (C, S) and covariance (C, S, S) of each latent function at the test inputs."""
     mean, _ = model.predict_f(TEST)
     _, cov = model_covariance(model._model, model._posteriors, model._encoding.inputs(TEST))
-    shape = (*mean.shape[1:], len(TEST), len(TEST))
-    covs = np.square(model.y_scale_).reshape(-1, 1, 1) * cov if np.ndim(model.y_scale_) else cov
-    draws = np.moveaxis(found, 0, -2).reshape(-1, len(TEST), n)
+    if np.ndim(model.y_scale_):
+        cov = np.square(model.y_scale_).reshape(-1, 1, 1) * cov
     means = mean.T.reshape(-1, len(TEST))
-    covs = np.broadcast_to(covs, shape).reshape(-1, len(TEST), len(TEST))
-    for values, own, expected in zip(draws, means, covs, strict=True):
-        sd = np.sqrt(np.diag(expected))
-        assert np.all(np.abs(values.mean(axis=1) - own) < 5.0 * sd / np.sqrt(n))
-        assert np.abs((np.cov(values) - expected) / np.outer(sd, sd)).max() < 0.2
-    few = model.sample_functions(3, n_features=20)
+    return means, np.broadcast_to(cov, (len(means), len(TEST), len(TEST)))
+
+
+@each_model
+def test_draws_have_the_law_of_the_predictions(name):
+    n = 1000
+    values = fitted(name).sample_functions(n, random_state=1, n_features=1000)(TEST)
+    draws = np.moveaxis(values, 0, -2).reshape(-1, len(TEST), n)
+    for draw, mean, cov in zip(draws, *law_of(fitted(name)), strict=True):
+        sd = np.sqrt(np.diag(cov))
+        assert np.all(np.abs(draw.mean(axis=1) - mean) < 5.0 * sd / np.sqrt(n))
+        assert np.abs((np.cov(draw) - cov) / np.outer(sd, sd)).max() < 0.2
+
+
+@each_model
+def test_draws_have_the_gradient_of_their_values(name):
+    draws = fitted(name).sample_functions(3, n_features=20)
     step = 1e-5
-    slopes = [(few(TEST + h) - few(TEST - h)) / (2.0 * step) for h in step * np.eye(2)]
-    gradient = few.gradient(TEST)
+    slopes = [(draws(TEST + h) - draws(TEST - h)) / (2.0 * step) for h in step * np.eye(2)]
+    gradient = draws.gradient(TEST)
     assert_allclose(gradient, np.stack(slopes, axis=-1), atol=1e-6 * np.abs(gradient).max())
-    model.save(tmp_path / "model.npz")
-    again = sparse_pep.load(tmp_path / "model.npz").sample_functions(3, n_features=20)
-    np.testing.assert_array_equal(again(TEST), few(TEST))
+
+
+@each_model
+def test_a_loaded_model_has_the_same_draws(name, tmp_path):
+    fitted(name).save(tmp_path / "model.npz")
+    loaded = sparse_pep.load(tmp_path / "model.npz")
+    ours, theirs = (
+        model.sample_functions(3, n_features=20)(TEST) for model in (loaded, fitted(name))
+    )
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_draw_is_the_same_in_pieces():

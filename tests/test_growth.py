@@ -2,11 +2,12 @@
 ends.
 """
 
+import copy
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
@@ -36,33 +37,57 @@ def test_a_measure_that_is_no_number_is_not_the_best(monkeypatch):
     assert len(model.features_) == 50
 
 
-@pytest.mark.parametrize("power", [0.0, 0.5])
-def test_a_smooth_curve_takes_few_points_in_memory_and_in_pieces(power):
-    model, other = (
-        clone(SparsePEPRegressor(power=power, training=LBFGS(tol=1e-2), standardize=False, **AUTO))
-        for _ in range(2)
-    )
-    model.fit(X, y)
-    other.fit(ArraySource(X, y, piece_rows=60))
-    for fit in (model, other):
-        assert len(fit.features_) == 25
-        assert fit.converged_
-        sweep = fit.diagnostics_["inducing_sweep"]
+@cache
+def smooth(power, piece_rows=None):
+    """A model of a smooth curve, in memory or in pieces."""
+    rows = (X, y) if piece_rows is None else (ArraySource(X, y, piece_rows=piece_rows),)
+    training = LBFGS(tol=1e-2)
+    return SparsePEPRegressor(power=power, training=training, standardize=False, **AUTO).fit(*rows)
+
+
+each_power = pytest.mark.parametrize("power", [0.0, 0.5])
+each_place = pytest.mark.parametrize("piece_rows", [None, 60])
+
+
+@each_power
+@each_place
+def test_a_smooth_curve_takes_few_points(power, piece_rows):
+    model = smooth(power, piece_rows)
+    assert len(model.features_) == 25
+    assert model.converged_
+
+
+@each_power
+@each_place
+def test_points_are_measured_by_the_bound_or_by_leaving_out(power, piece_rows):
+    model = smooth(power, piece_rows)
+    if power == 0.0:
+        measure = "log_evidence"
+        expected = model.log_marginal_likelihood_value_ / len(y)
+    else:
         measure = "log_density"
-        measured = np.mean(fit.leave_one_out())
-        if power == 0.0:
-            measure = "log_evidence"
-            measured = fit.log_marginal_likelihood_value_ / len(y)
-        np.testing.assert_array_equal(sweep["n_inducing"], [25, 50, 100])
-        assert list(sweep) == ["n_inducing", measure]
-        assert sweep[measure][0] == pytest.approx(measured, rel=1e-9)
-    assert other.log_marginal_likelihood_value_ == pytest.approx(
-        model.log_marginal_likelihood_value_, rel=1e-6
-    )
-    assert (
-        len([row for row in model.summary_rows() if row[0] in ("points tried", "growth ended")])
-        == 2
-    )
+        expected = np.mean(model.leave_one_out())
+    sweep = model.diagnostics_["inducing_sweep"]
+    assert list(sweep) == ["n_inducing", measure]
+    np.testing.assert_array_equal(sweep["n_inducing"], [25, 50, 100])
+    assert sweep[measure][0] == pytest.approx(expected, rel=1e-9)
+
+
+@each_power
+def test_growth_in_pieces_has_the_evidence_of_that_in_memory(power):
+    evidence, in_pieces = (smooth(power, n).log_marginal_likelihood_value_ for n in (None, 60))
+    assert in_pieces == pytest.approx(evidence, rel=1e-6)
+
+
+@each_power
+def test_a_summary_says_how_growth_ended(power):
+    rows = dict(row[:2] for row in smooth(power).summary_rows())
+    assert {"points tried", "growth ended"} <= rows.keys()
+
+
+@each_power
+def test_later_data_add_no_points(power):
+    model = copy.deepcopy(smooth(power))
     assert len(model.partial_fit(X[:20] + 6.0, y[:20]).features_) <= 25
 
 

@@ -79,28 +79,39 @@ def resolved(name, names=()):
     return found | ({own} if own in modules() and (others or not names) else set())
 
 
+def within_package(name):
+    """The name of a module without the package's; None if it is of another package."""
+    root, _, rest = name.partition(".")
+    return rest if root == PACKAGE.name else None
+
+
+def imported_by(node, folder):
+    """The modules that a statement `from … import` imports."""
+    name = node.module or ""
+    if node.level:
+        parents = folder[: len(folder) + 1 - node.level]
+        name = ".".join(filter(None, (*parents, name)))
+    else:
+        name = within_package(name)
+    return set() if name is None else resolved(name, [one.name for one in node.names])
+
+
 def edges_of(tree, folder):
     """The modules that a module imports: anywhere in it, or by a name in a text, as
     `import_module` takes it.
     """
-    found = set()
+    edges = set()
     for node in without_type_checking(tree):
+        names = []
         if isinstance(node, ast.ImportFrom):
-            parents = folder[: len(folder) + 1 - node.level] if node.level else ()
-            name = ".".join((*parents, *filter(None, [node.module])))
-            if node.level or name.split(".")[0] == PACKAGE.name:
-                name = name if node.level else name[len(PACKAGE.name) + 1 :]
-                found |= resolved(name, [one.name for one in node.names])
+            edges |= imported_by(node, folder)
         elif isinstance(node, ast.Import):
-            inner = [one.name.partition(".") for one in node.names]
-            found |= {
-                one for root, _, rest in inner if root == PACKAGE.name for one in resolved(rest)
-            }
-        elif isinstance(node, ast.Constant) and re.fullmatch(
-            rf"{PACKAGE.name}(\.\w+)+", str(node.value)
-        ):
-            found |= resolved(node.value[len(PACKAGE.name) + 1 :])
-    return found
+            names = [one.name for one in node.names]
+        elif isinstance(node, ast.Constant):
+            names = re.findall(rf"^{PACKAGE.name}(?:\.\w+)+$", str(node.value))
+        for name in map(within_package, names):
+            edges |= set() if name is None else resolved(name)
+    return edges
 
 
 @cache

@@ -1,11 +1,13 @@
 """Data in batches: the same as all at once where theory says so, and the definition of the rest."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from reference import dense
 from reference.compare import error
+from sklearn.base import clone
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -65,45 +67,49 @@ def test_features_without_covariances_in_closed_form_say_so():
         model_evidence(model, Problem(data, earlier=replace(memory, kept=False)))
 
 
-class TestEstimators:
-    @pytest.mark.parametrize("power", [0.0, 0.3, 1.0])
-    @pytest.mark.parametrize("outputs", [1, 2])
-    def test_batches_are_one_fit(self, power, outputs, tmp_path):
-        Y = y if outputs == 1 else np.column_stack([y, np.cos(X[:, 0])])
-        weight = rng.integers(1, 4, size=60)
-        known = rng.uniform(0, 0.1, size=60)
-        options = FIXED | {
-            "power": power,
-            "noise_variance": 0.1,
-            "mean": ConstantMean(np.full(outputs, 0.2) if outputs > 1 else 0.2),
-        }
-        whole, stream = (SparsePEPRegressor(**options) for _ in range(2))
-        whole.fit(X, Y, weight, known)
-        for rows in np.array_split(rng.permutation(60), 7):
-            stream.partial_fit(X[rows], Y[rows], weight[rows], known[rows])
-        for ours, theirs in zip(
-            stream.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True
-        ):
-            assert error(ours, theirs) < 1e-8
-        assert (
-            error(stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_)
-            < 1e-8
-        )
-        assert stream.n_samples_seen_ == 60
-        assert len(stream.site_precision_) == len(rows)
-        stream.save(tmp_path / "model.npz")
-        back = load(tmp_path / "model.npz")
-        more = rng.uniform(0, 6, size=(5, 1))
-        targets = np.zeros(5) if outputs == 1 else np.zeros((5, 2))
-        assert (
-            error(
-                back.partial_fit(more, targets).predict(X),
-                stream.partial_fit(more, targets).predict(X),
-            )
-            < 1e-9
-        )
-        assert back.n_samples_seen_ == 65
+@pytest.fixture(
+    scope="class", params=[(power, outputs) for power in (0.0, 0.3, 1.0) for outputs in (1, 2)]
+)
+def whole_and_stream(request):
+    """A model fitted to all rows, and one that had them in seven batches."""
+    power, outputs = request.param
+    Y = y if outputs == 1 else np.column_stack([y, np.cos(X[:, 0])])
+    weight = rng.integers(1, 4, size=60)
+    known = rng.uniform(0, 0.1, size=60)
+    mean = ConstantMean(0.2 if outputs == 1 else np.full(outputs, 0.2))
+    model = SparsePEPRegressor(**FIXED, power=power, noise_variance=0.1, mean=mean)
+    stream = clone(model)
+    for rows in np.array_split(rng.permutation(60), 7):
+        stream.partial_fit(X[rows], Y[rows], weight[rows], known[rows])
+    return model.fit(X, Y, weight, known), stream
 
+
+class TestBatches:
+    def test_batches_are_one_fit(self, whole_and_stream):
+        whole, stream = whole_and_stream
+        ours = stream.predict(X, return_std=True)
+        for values, expected in zip(ours, whole.predict(X, return_std=True), strict=True):
+            assert error(values, expected) < 1e-8
+        evidences = stream.log_marginal_likelihood_value_, whole.log_marginal_likelihood_value_
+        assert error(*evidences) < 1e-8
+
+    def test_rows_are_counted_and_the_last_have_sites(self, whole_and_stream):
+        _, stream = whole_and_stream
+        assert stream.n_samples_seen_ == 60
+        assert len(stream.site_precision_) == 60 // 7
+
+    def test_a_loaded_model_takes_more_data(self, whole_and_stream, tmp_path):
+        _, stream = whole_and_stream
+        stream.save(tmp_path / "model.npz")
+        loaded = load(tmp_path / "model.npz")
+        more = rng.uniform(0, 6, size=(5, 1))
+        targets = np.zeros(np.shape(stream.predict(more)))
+        expected = copy.deepcopy(stream).partial_fit(more, targets).predict(X)
+        assert error(loaded.partial_fit(more, targets).predict(X), expected) < 1e-9
+        assert loaded.n_samples_seen_ == 65
+
+
+class TestEstimators:
     def test_the_likelihood_of_what_came_last_can_be_computed_again(self):
         stream = (
             SparsePEPRegressor(**FIXED, noise_variance=0.1)
