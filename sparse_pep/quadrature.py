@@ -21,7 +21,7 @@ Derivatives = tuple[np.ndarray, np.ndarray, np.ndarray]  # a function and its tw
 class LogDensity(Protocol):
     """The log densities of data points, with their derivatives in f."""
 
-    def __call__(self, rows: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, ...]:
+    def __call__(self, rows: np.ndarray, f: np.ndarray, /) -> tuple[np.ndarray, ...]:
         """ℓ, ℓ′, ℓ″ and E further functions, each (n, K), at values f (n, K) for the data points
         with the numbers `rows` (n,).
         """
@@ -603,15 +603,16 @@ class Tilted(NamedTuple):
     @classmethod
     def empty(cls, size: int, n_averages: int) -> "Tilted":
         """Results of `size` densities with one latent function, to be filled."""
-        return cls(*np.empty((4, size)), np.empty((n_averages, size)))
+        log_z, d1, d2, error = np.empty((4, size))
+        return cls(log_z, d1, d2, error, averages=np.empty((n_averages, size)))
 
     @classmethod
     def closed(
         cls, log_z: np.ndarray, d1: np.ndarray, d2: np.ndarray, *averages: np.ndarray
     ) -> "Tilted":
         """Results from formulas, whose errors are 0."""
-        averages = np.reshape(averages, (len(averages), *log_z.shape))
-        return cls(log_z, d1, d2, error=np.zeros(log_z.shape), averages=averages)
+        stacked = np.reshape(averages, (len(averages), *log_z.shape))
+        return cls(log_z, d1, d2, error=np.zeros(log_z.shape), averages=stacked)
 
     def assign(self, rows: np.ndarray, part: "Tilted") -> None:
         """Overwrite the results of the densities `rows` by those of `part`."""
@@ -667,8 +668,13 @@ def tilted_moments(
         if len(hard):
             sums[:, hard], error[hard] = adaptive_quadrature(at, hard, accuracy)
         values = moments(at, np.arange(len(error)), sums)
-        averages = sums[7:] / sums[MASS]
-        result = Tilted(*values[:3], error=error, averages=averages)
+        result = Tilted(
+            log_z=values.log_z,
+            d1=values.d1,
+            d2=values.d2,
+            error=error,
+            averages=sums[7:] / sums[MASS],
+        )
         lost = ~(sum(map(np.abs, values[:3])) < np.inf) | ~(error < LOST)
         if np.any(lost):
             rows = np.flatnonzero(lost)

@@ -8,7 +8,7 @@ __all__ = ['Likelihood']
 # %% ../../nbs/08_likelihoods.ipynb #6827179b
 import re
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,10 @@ from sparse_pep.quadrature import (
     interpolated,
     tilted_moments,
 )
+
+# %% ../../nbs/08_likelihoods.ipynb #33e45ec0
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # %% ../../nbs/08_likelihoods.ipynb #09cd3c24
 def typed_name(name: str) -> str:
@@ -260,7 +264,7 @@ class Predictive(ProjectedDensity):
 
         return inverse_cdf(cdf, q, *self.predict(mean, var), self.support)
 
-    def blur(self, mean: np.ndarray) -> np.ndarray:
+    def blur(self, mean: np.ndarray) -> float | np.ndarray:
         """Half the square of `transition_width` at the y that is expected where f = mean (S,)."""
         expected, _ = self.predict(mean, np.zeros(len(mean)))
         return 0.5 * self.transition_width(expected) ** 2
@@ -322,7 +326,7 @@ class Likelihood(Predictive):
         """
         return self
 
-    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Likelihood":
+    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Self":
         """The same with its noise variance clipped to between a thousandth of `latent_variance`
         and the whole.
         """

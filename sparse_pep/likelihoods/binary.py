@@ -6,6 +6,7 @@
 __all__ = ['Probit', 'Logit', 'NoisyProbit']
 
 # %% ../../nbs/08c_binary.ipynb #0d74111e
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -165,5 +166,5 @@ class NoisyProbit(Binary):
     def parameters(self) -> dict[str, np.ndarray]:
         return {"log_odds_flip": logit(2.0 * self.flip)}
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "NoisyProbit":
+    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "NoisyProbit":
         return replace(self, flip=float(0.5 * expit(parameters["log_odds_flip"])))

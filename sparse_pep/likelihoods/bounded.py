@@ -6,6 +6,7 @@
 __all__ = ['Ordinal', 'Beta']
 
 # %% ../../nbs/08g_bounded.ipynb #dec7f1fe
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -108,9 +109,10 @@ class CutPoints(Likelihood):
             values[f"log_cut_distance_{k}"] = step
         return values
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "CutPoints":
-        first, *steps = (parameters[name] for name in self.parameters())
-        return type(self)(np.cumsum([first, *np.exp(steps)]))
+    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "CutPoints":
+        values = np.array([parameters[name] for name in self.parameters()], dtype=float)
+        values[1:] = np.exp(values[1:])
+        return type(self)(tuple(np.cumsum(values)))
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         most = len(self.cut_points)

@@ -7,6 +7,7 @@ __all__ = ['Gaussian']
 
 # %% ../../nbs/08b_gaussian.ipynb #733d43f2
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -20,7 +21,8 @@ from ..sites import gaussian_tilted
 class Gaussian(Likelihood):
     """Gaussian noise, y = f + noise, of variance `noise_variance` > 0 in units of y²."""
 
-    trained = positive = ("noise_variance",)
+    trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    positive: ClassVar[tuple[str, ...]] = trained
     noise_field = "noise_variance"
     sites_known = real_targets = mean_from_mean = True
     closed_powers = 0.0, 1.0

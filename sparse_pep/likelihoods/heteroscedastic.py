@@ -6,8 +6,9 @@
 __all__ = ['HeteroscedasticGaussian', 'GroupedGaussian']
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #281e8530
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +22,10 @@ from ..numerics.parameters import numbered, to_vector, with_numbered
 from ..numerics.validation import as_floats, short_repr
 from ..quadrature import STRICT, Accuracy, DensityShape, Tilted, tilted_moments
 from ..sites import gaussian_tilted
+
+# %% ../../nbs/09b_heteroscedastic.ipynb #e0b0a8ee
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #ceda134c
 class IntegratedNoise(NamedTuple):
@@ -64,9 +69,7 @@ class HeteroscedasticGaussian(Likelihood):
     log_concave = False
     real_targets = mean_from_mean = True
 
-    def within_range(
-        self, y: np.ndarray, weight: np.ndarray | None = None
-    ) -> "HeteroscedasticGaussian":
+    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Self":
         """A copy whose noise variance is clipped as for Gaussian noise, and the prior standard
         deviation of its log to [0.3, 1].
         """
@@ -106,7 +109,8 @@ class HeteroscedasticGaussian(Likelihood):
         s, s_g = var
 
         def at_g(rows: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, ...]:
-            return self.at_g(*(part[rows][:, None] for part in (y, m, s, power)), g)
+            n = rows[:, None]
+            return self.at_g(y[n], m[n], s[n], power[n], g)
 
         over_g = tilted_moments(at_g, m_g, s_g, power, self.shape_in_g(y, m, s, power), accuracy)
         precision, square, through_gain = over_g.averages
@@ -160,7 +164,7 @@ class GaussianByRow(Gaussian):
     """
 
     trained = positive = ()
-    noise_variance: np.ndarray
+    noise_variance: np.ndarray  # type: ignore[assignment]  # the parent has one for all rows
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #a9aef7d3
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ class GroupedGaussian(Gaussian):
     """
 
     positive = ()
-    noise_variance: tuple[float, ...] = (1.0, 1.0)
+    noise_variance: tuple[float, ...] = (1.0, 1.0)  # type: ignore[assignment]  # as above
     column: int = 0
 
     def __post_init__(self) -> None:
@@ -210,21 +214,18 @@ class GroupedGaussian(Gaussian):
     def part(self, k: int) -> Gaussian:
         noise = self.noise_variance[k]
         if noise == 0.0:
-            return GaussianByRow(noise)
+            return GaussianByRow(np.zeros(()))
         return Gaussian(noise)
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #a1b0c2d4
 @dataclass(frozen=True, eq=False)
 class SwitchedLikelihood(Likelihood):
     """Rows with likelihoods of their own. The last column of X holds the number of each row's
-    likelihood among `parts`, of which the first is that of function values; `at` returns the
-    likelihood of rows with these `groups` (N,), and with a `known_variance` (N,) that is added to
-    Gaussian noise.
+    likelihood among `parts`, of which the first is that of function values.
     """
 
-    parts: tuple[Likelihood, ...]
     categorical_dims = (-1,)
-    groups = known_variance = None
+    parts: tuple[Likelihood, ...]
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Those of the first likelihood by their names, and those of the others with a number
@@ -233,18 +234,26 @@ class SwitchedLikelihood(Likelihood):
         values = numbered([part.parameters() for part in self.parts])
         return {name.removeprefix("0."): value for name, value in values.items()}
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "SwitchedLikelihood":
+    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "SwitchedLikelihood":
         first = {f"0.{name}": value for name, value in parameters.items()}
-        return replace(self, parts=with_numbered(self.parts, first | parameters))
+        return replace(self, parts=with_numbered(self.parts, first | dict(parameters)))
 
     def part(self, k: int) -> Likelihood:
         return self.parts[k]
 
-    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "SwitchedLikelihood":
-        likelihood = replace(self)
-        object.__setattr__(likelihood, "groups", X[:, -1].astype(int))
-        object.__setattr__(likelihood, "known_variance", np.broadcast_to(known_variance, len(X)))
-        return likelihood
+    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "LikelihoodByRow":
+        known_variance = np.broadcast_to(known_variance, len(X))
+        return LikelihoodByRow(self.parts, X[:, -1].astype(int), known_variance)
+
+# %% ../../nbs/09b_heteroscedastic.ipynb #d1845a81
+@dataclass(frozen=True, eq=False)
+class LikelihoodByRow(SwitchedLikelihood):
+    """The likelihood of N rows: that of their `groups` among the `parts`, with a `known_variance`
+    that is added to Gaussian noise.
+    """
+
+    groups: np.ndarray  # (N,)
+    known_variance: np.ndarray  # (N,)
 
     def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
         log_density = np.empty(len(y))
@@ -268,7 +277,7 @@ class SwitchedLikelihood(Likelihood):
         for k in np.unique(self.groups):
             part = self.parts[k]
             rows = np.flatnonzero(self.groups == k)
-            share = 1.0
+            share: float | np.ndarray = 1.0
             if isinstance(part, Gaussian):
                 noise = part.noise_variance + self.known_variance[rows]
                 share = part.noise_variance / noise

@@ -152,7 +152,7 @@ def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
         int(np.ceil((sigmas * np.sqrt(var - less) + more) / half)) for more in (var - less, 0.0)
     )
     finer = table.__wrapped__(level - 1, grid, 2 * low - back, 2 * high + ahead)
-    out = 0.0
+    out = np.zeros(())
     g = half * np.arange(-back, ahead + 1)
     for j, weight in enumerate(
         half * np.exp(-0.5 * g**2 / (var - less)) / np.sqrt(2.0 * np.pi * (var - less))
@@ -204,7 +204,7 @@ def by_table(level: int, m: np.ndarray, v: np.ndarray, t: np.ndarray, grid: Heig
     tilted = np.flatnonzero(t)
     t = t[tilted]
     n_pieces = int(np.max(t, initial=0.0) * (f[-1] - f[0]) / 500.0) + 1
-    total = 0.0
+    total = np.zeros(())
     for piece in np.array_split(np.arange(len(f)), n_pieces):
         centre = 0.5 * (f[piece[0]] + f[piece[-1]])
         weights = exponent[:, piece]

@@ -56,7 +56,7 @@ def steep_places(
         low = np.where(before, middle, low)
         high = np.where(before, high, middle)
     ends = np.arcsinh((mean + REACH * std * [-1.0, 1.0] - middle) / width)
-    u = np.linspace(*ends.T, grid.steps, axis=1)
+    u = np.linspace(ends[:, 0], ends[:, 1], grid.steps, axis=1)
     f = middle + width * np.sinh(u)
     return f, np.cosh(u) * np.exp(-0.5 * ((f - mean) / std) ** 2)
 
@@ -71,9 +71,9 @@ def gaussian_average(
     average = np.empty(len(mean))
     mean = mean[:, None]
     std = np.sqrt(var)[:, None]
-    width = np.maximum(np.reshape(width, (-1, 1)), 1e-12 * std)
+    widths = np.maximum(np.reshape(width, (-1, 1)), 1e-12 * std)
     # steps, by Equation 9c.2 of the site
-    needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / width) ** 2))
+    needed = np.ravel(2.0 * REACH / 0.8 * np.sqrt(1.0 + 1.3 * (std / widths) ** 2))
     for grid in GRIDS:
         alike = np.flatnonzero((grid.least < needed) & (needed <= grid.most))
         x = np.linspace(-REACH, REACH, grid.steps + 1)
@@ -82,7 +82,7 @@ def gaussian_average(
             rows = alike[k : k + 1000]
             f = mean[rows] + std[rows] * x
             if grid.halvings:
-                f, weight = steep_places(function, rows, mean[rows], std[rows], width[rows], grid)
+                f, weight = steep_places(function, rows, mean[rows], std[rows], widths[rows], grid)
             average[rows] = np.sum(function(rows, f) * weight, axis=1) / np.sum(weight, axis=-1)
     return average
 

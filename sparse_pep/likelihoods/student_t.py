@@ -7,12 +7,17 @@ __all__ = ['StudentT']
 
 # %% ../../nbs/08e_student_t.ipynb #225b90ac
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln, stdtr
 
 from .base import Likelihood, MeanAndVariance
 from ..quadrature import Derivatives
+
+# %% ../../nbs/08e_student_t.ipynb #fe148bc1
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # %% ../../nbs/08e_student_t.ipynb #c9bf7c7d
 def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
@@ -55,7 +60,7 @@ class StudentT(Likelihood):
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         return quartile_variance(y, weight) or super().latent_variance(y, weight)
 
-    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "StudentT":
+    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Self":
         largest = self.latent_variance(y, weight)
         return replace(self, scale=np.sqrt(np.clip(self.scale**2, 1e-3 * largest, largest)))
 

@@ -58,7 +58,7 @@ def solve(factor: Factor, part: np.ndarray, transpose: bool = False) -> np.ndarr
     return solve_lower(factor, part.reshape(len(part), -1), transpose).reshape(part.shape)
 
 # %% ../../nbs/21_draws.ipynb #07109b9c
-FREEDOM = {Matern12: 1, Matern32: 3, Matern52: 5}  # degrees of freedom
+FREEDOM: dict[type[Kernel], int] = {Matern12: 1, Matern32: 3, Matern52: 5}  # degrees of freedom
 SCALES = np.array([1.0, 3.0, 9.0])  # by which frequencies are multiplied, each for a third of them
 
 
@@ -279,8 +279,8 @@ class SampledFunctions:
             for i, weights in enumerate(self.weights[first : first + len(part)].T):
                 gradient[:, i] += pull(np.tile(weights, (len(X), 1)))[1]["Z"]
             first += len(part)
-        slope = getattr(self.model.mean, "slope", 0.0)
-        if np.ndim(slope) == 2:
+        slope = np.asarray(getattr(self.model.mean, "slope", 0.0))
+        if slope.ndim == 2:
             slope = slope.T[:, None]
         gradient = gradient.reshape(len(X), *self.shape, -1) + slope
         return np.asarray(self.y_scale)[..., None, None] * gradient / self.x_scale

@@ -169,10 +169,11 @@ class LocalRows(FittedRows):
 
     @cached_property
     def members(self) -> list[np.ndarray]:
-        """The numbers of the rows of each block."""
-        return np.split(
-            np.argsort(self.blocks, kind="stable"), np.cumsum(np.bincount(self.blocks))[:-1]
-        )
+        """The numbers of the rows of each block; none if each row has its own site."""
+        if self.blocks is None:
+            return []
+        ends = np.cumsum(np.bincount(self.blocks))
+        return np.split(np.argsort(self.blocks, kind="stable"), ends[:-1])
 
     @cached_property
     def spread(self) -> np.ndarray:
@@ -432,8 +433,18 @@ def local_rows(
     power, weight = per_row(data.n_data, power=power, weight=data.weight)
     sites = fit.site_precision, fit.site_shift
     if fit.own_sites:  # in blocks they are functions of f already
-        sites = sites_on_f(*sites, fit.dff, power)
-    return LocalRows(data.X, *sites, power, weight, data.blocks, n_neighbours, labels)
+        sites = sites_on_f(*sites, fit.dff, power)  # type: ignore[arg-type]  # data in memory
+    precision, shift = sites
+    return LocalRows(
+        X=data.X,
+        precision=precision,  # type: ignore[arg-type]  # data in memory
+        shift=shift,  # type: ignore[arg-type]
+        power=power,
+        weight=weight,
+        blocks=data.blocks,
+        n_neighbours=n_neighbours,
+        labels=labels,
+    )
 
 # %% ../../nbs/20_local.ipynb #96cd0d14
 def local_covariance(
@@ -462,9 +473,9 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     for members, tests, counted in left_out_groups(rows):
         blocks = evaluate_blocks(model, posteriors, rows, data.X, members, tests)
         for terms in blocks.terms(chunk_slices(len(members), 1, TOGETHER)):
-            for i, local in enumerate((True, False)):
+            for i, is_local in enumerate((True, False)):
                 mean[i][:, terms.tests], var[i][:, terms.tests] = exchanged(
-                    rows, terms, counted[terms.part], local
+                    rows, terms, counted[terms.part], is_local
                 )
     predicted = np.flatnonzero(np.isfinite(mean).all(axis=(0, 1)))
     if not len(predicted):
@@ -472,13 +483,14 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     held_out = data.at(predicted)
     mean = mean[..., predicted] + model.mean(held_out.X).T
     var = var[..., predicted] + held_out.known_variance
-    if C * K == 1 and data.y.ndim == 1:
+    if C == 1 and posteriors[0].b.ndim == 1:
         mean = mean[:, 0]
     if C == 1:
         var = var[:, 0]
     likelihood = model.likelihood.at(held_out.X)
     local, known = (
-        predictive_log_density(likelihood, held_out.y, mean[i], var[i]) for i in range(2)
+        predictive_log_density(likelihood, np.asarray(held_out.y), mean[i], var[i])
+        for i in range(2)
     )
     return float(np.mean(local - known))
 
