@@ -10,19 +10,23 @@ import resource
 import sys
 import types
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from reference.compare import properties
 
-from sparse_pep.data import tables
+import sparse_pep.cli
+from sparse_pep.data import reader, tables
+from sparse_pep.data.reader import table_files
 from sparse_pep.data.sources import ArraySource, DiskSiteStore, joined
-from sparse_pep.data.tables import convert_table, table_files, table_layout
+from sparse_pep.data.tables import convert_table, table_layout
 from sparse_pep.datasets import read_table
 
 NAMES = st.lists(
@@ -109,7 +113,7 @@ EXPECTED = ArraySource(
 def source(here, monkeypatch, request):
     """The table in this form, as arrays in memory or on disk, with pieces of four rows."""
     form, cache_dir = request.param
-    monkeypatch.setattr(tables, "BATCH_ROWS", 5)
+    monkeypatch.setattr(reader, "BATCH_ROWS", 5)
     path = here / f"t.{form}"
     if form in ("folder", "list"):
         path.mkdir()
@@ -218,7 +222,7 @@ def test_parquet_texts_of_several_lines_become_one_and_may_be_numbers(here):
 
 
 def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(here, monkeypatch):
-    monkeypatch.setattr(tables, "BATCH_ROWS", 4_000)
+    monkeypatch.setattr(reader, "BATCH_ROWS", 4_000)
     values = np.random.default_rng(0).normal(size=(100_000, 3))  # 2.4 MB
     written(pd.DataFrame(values, columns=list("abc")), here / "t.parquet", row_group_size=4_000)
     layout = table_layout(table_files(here), {})
@@ -252,7 +256,7 @@ LABELS = {  # cells, type, values
 @pytest.mark.parametrize("form", ["csv", "parquet", "category.parquet"])
 @pytest.mark.parametrize("cells", LABELS)
 def test_labels_are_numbers_if_all_are_numbers(here, monkeypatch, cells, form):
-    monkeypatch.setattr(tables, "BATCH_ROWS", 2)
+    monkeypatch.setattr(reader, "BATCH_ROWS", 2)
     kind, values = LABELS[cells]
     frame = pd.DataFrame({"a": np.arange(len(values)), "y": cells.split()})
     frame = frame.astype({"y": "category"}) if "category" in form else frame
@@ -402,7 +406,7 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
     content, message, *options = REFUSED[case]
     options = {"target": "y"} | dict(*options)
     if isinstance(content, dict):
-        monkeypatch.setattr(tables, "BATCH_ROWS", 20)
+        monkeypatch.setattr(reader, "BATCH_ROWS", 20)
         path = written(
             pd.DataFrame(content),
             "t.parquet",
@@ -454,6 +458,75 @@ def test_a_file_that_is_not_one(here, use, path, message):
     (here / "cut.parquet").write_bytes((here / "cut.parquet").read_bytes()[:60] + b"PAR1")
     with pytest.raises(ValueError, match=message):
         use(path)
+
+
+@pytest.fixture
+def readings(monkeypatch):
+    """Counts how often CSV files are opened and parsed."""
+    counts = {"opened": 0, "parsed": 0}
+    opened = io.open
+    parsed = pd.read_csv
+
+    def count_open(path, *arguments, **options):
+        counts["opened"] += str(path).endswith(".csv") and "w" not in (*arguments, "")[0]
+        return opened(path, *arguments, **options)
+
+    def count_parse(*arguments, **options):
+        counts["parsed"] += 1
+        return parsed(*arguments, **options)
+
+    monkeypatch.setattr("builtins.open", count_open)
+    monkeypatch.setattr("io.open", count_open)
+    monkeypatch.setattr(pd, "read_csv", count_parse)
+    return counts
+
+
+def fit_by_command(path):
+    command = f"fit {path} --target y --out m.npz --inducing 3 --max-iter 1 --quiet"
+    result = CliRunner().invoke(sparse_pep.cli.main, command.split())
+    assert result.exit_code == 0, result.output
+
+
+USES = {
+    "data set": partial(read_table, target="y"),
+    "arrays": partial(convert_table, target="y", column_types={}),
+    "arrays on disk": partial(convert_table, target="y", column_types={}, cache_dir="."),
+    "decimal comma": partial(convert_table, target="y", column_types={}, decimal=","),
+    "command line": fit_by_command,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_csv_of_numbers_is_opened_and_parsed_once(here, readings, use):
+    written(FRAME[["a", "n", "yes", "y"]], "t.csv")
+    USES[use]("t.csv")
+    assert readings == {"opened": 1, "parsed": 1}
+
+
+@pytest.mark.parametrize("use", [use for use in USES if use != "data set"])
+def test_a_csv_with_text_is_opened_once_and_parsed_twice(here, readings, use):
+    written(FRAME[["a", "kind", "y"]], "t.csv")
+    USES[use]("t.csv")
+    assert readings == {"opened": 1, "parsed": 2}
+
+
+@pytest.mark.parametrize(("columns", "parsed"), [(["a", "y"], 1), (["a", "kind", "y"], 2)])
+def test_a_large_csv_is_opened_for_its_header_and_for_each_parse(
+    here, monkeypatch, readings, columns, parsed
+):
+    monkeypatch.setattr(reader, "HELD_BYTES", 0)
+    written(FRAME[columns], "t.csv")
+    convert_table("t.csv", target="y", column_types={})
+    assert readings == {"opened": 1 + parsed, "parsed": parsed}
+
+
+@pytest.mark.parametrize("words", [["x", "1.50"], ["true", "maybe"]])
+def test_numbers_that_turn_out_to_be_names_keep_their_spelling(here, monkeypatch, words):
+    monkeypatch.setattr(reader, "BATCH_ROWS", 4)
+    cells = [words[1]] * 8 + [words[0], "2.0"] * 4
+    Path("t.csv").write_text("a,y\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(cells)))
+    columns = convert_table("t.csv", target="y", column_types={}).encoded_by
+    assert columns.columns[0].levels == tuple(sorted({*words, "2"}))
 
 
 @pytest.mark.parametrize("labels", [False, True])

@@ -24,7 +24,7 @@ from sparse_pep.cli.rows import (
     require_moderate,
 )
 from .trial import Trial, result_columns, run_split
-from ..data.columns import to_number
+from ..data.cells import to_number
 from sparse_pep.datasets import (
     Dataset,
     list_datasets,

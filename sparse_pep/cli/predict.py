@@ -20,8 +20,9 @@ from .output import check_files, check_output, print_result, write_csv
 from .trial import predictions
 from ..data.columns import unseen_values_text
 from ..data.passes import count_extrapolating_rows
+from ..data.reader import TABLES, table_files
 from ..data.sources import ArraySource
-from ..data.tables import TABLES, Layout, table_files, table_layout
+from ..data.tables import Layout, table_layout
 from ..estimators import SparsePEPClassifier, load
 from ..estimators.base import PowerEPEstimator
 from ..estimators.relevance import beyond_text

@@ -12,16 +12,14 @@ from dataclasses import replace
 import numpy as np
 
 from .options import CLASSIFIERS, COUNTS, TableOptions
+from ..data.cells import BadCell
 from ..data.columns import KINDS
+from ..data.reader import TableFile, table_files
 from sparse_pep.data.tables import (
-    BadCell,
     Layout,
     TableArrays,
-    TableFile,
     arrays_of,
-    names_in,
     require_column,
-    table_files,
     table_layout,
 )
 from ..numerics.validation import LARGEST
@@ -35,7 +33,7 @@ def input_columns(table: TableOptions, file: TableFile) -> tuple[str, ...] | Non
     if not table.drop:
         return None
     others = {table.target, table.weight, table.censored}
-    names = list(names_in(file))
+    names = file.names
     for name in table.drop:
         require_column(name, names, "--drop", file.name)
         if name in others:

@@ -16,27 +16,18 @@ from numpy.typing import ArrayLike
 
 from .columns import Columns
 from .passes import Moments
-from .sources import Source, class_numbers, require_counted, require_targets
+from sparse_pep.data.sources import (
+    Source,
+    class_numbers,
+    positions_in,
+    require_counted,
+    require_targets,
+)
 from ..inference import Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.binary import Binary
 from ..numerics.files import digest
 from ..observations import scaled
-
-# %% ../../nbs/internals/data/encoder.ipynb #433bbb0b
-def positions_in(classes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The position of each label (n,) among the sorted classes, and the rows whose label is not
-    one of them.
-    """
-    if is_text(labels) != is_text(classes):
-        return np.zeros(len(labels), dtype=int), np.arange(len(labels))
-    positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    return positions, np.flatnonzero(classes[positions] != labels)
-
-
-def is_text(labels: np.ndarray) -> bool:
-    """Whether labels are text, in an array of strings or of objects."""
-    return labels.dtype.kind in "US" or isinstance(labels.ravel()[0], (str, bytes))
 
 # %% ../../nbs/internals/data/encoder.ipynb #0d2b6d3e
 @dataclass(frozen=True, eq=False)

@@ -444,3 +444,18 @@ def class_numbers(classes: np.ndarray) -> np.ndarray:
     more.
     """
     return np.array([-1.0, 1.0]) if len(classes) == 2 else np.arange(float(len(classes)))
+
+
+def positions_in(classes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The position of each label (n,) among the sorted classes, and the rows whose label is not
+    one of them.
+    """
+    if is_text(labels) != is_text(classes):
+        return np.zeros(len(labels), dtype=int), np.arange(len(labels))
+    positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return positions, np.flatnonzero(classes[positions] != labels)
+
+
+def is_text(labels: np.ndarray) -> bool:
+    """Whether labels are text, in an array of strings or of objects."""
+    return labels.dtype.kind in "US" or isinstance(labels.ravel()[0], (str, bytes))

@@ -6,130 +6,49 @@
 __all__ = ['convert_table']
 
 # %% ../../nbs/internals/data/tables.ipynb #444b950a
-import csv
 import difflib
-import gzip
-import io
 import math
-import os
 import re
 import sys
 import tempfile
-import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from functools import partial
+from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from sparse_pep.data.cells import (
     ABSENT,
     UNNAMED,
     BadCell,
+    Cells,
     Labels,
     one_line,
-    pyarrow_for,
     series_cells,
     to_number,
 )
 from .columns import Columns, ColumnStats
-from .sources import ArraySource, class_numbers
+from .reader import TableFile, table_files
+from .sources import ArraySource, class_numbers, positions_in
 from ..numerics.validation import short_repr
-
-# %% ../../nbs/internals/data/tables.ipynb #f2009725
-TABLES = (".parquet", ".csv", ".csv.gz")
-GZIP = b"\x1f\x8b"  # how a gzipped file begins
-MOST_UNPACKED = 100  # times the size of a file
-
-
-class TableFile(NamedTuple):
-    """A file of a table: its name for messages, its path or the bytes that came through a pipe, and
-    the decimal mark of its numbers if it is text.
-    """
-
-    name: str
-    content: Path | bytes
-    decimal: str = "."
-
-    @property
-    def is_parquet(self) -> bool:
-        """Whether it is a Parquet file, by the end of its name."""
-        return self.name.lower().endswith(".parquet")
-
-    @contextmanager
-    def opened(self) -> Iterator[BinaryIO]:
-        """A context with the unzipped content as a file object. ValueError if it cannot be read."""
-        name = self.name
-        content = self.content
-        try:
-            with io.BytesIO(content) if isinstance(content, bytes) else open(content, "rb") as raw:
-                zipped = raw.read(2) == GZIP
-                raw.seek(0)
-                yield gzip.GzipFile(fileobj=raw) if zipped else raw
-        except (gzip.BadGzipFile, EOFError, zlib.error):
-            raise ValueError(
-                f"`path`: '{name}' is a damaged gzip file, or unpacks to more than "
-                f"{MOST_UNPACKED} times its size; write it again, or unpack it."
-            ) from None
-        except UnicodeDecodeError:
-            raise ValueError(
-                f"`path`: '{name}' is not a text file in UTF-8; save it again as CSV in "
-                "UTF-8 (a spreadsheet offers "
-                "it where the name of the file is chosen, `iconv -t UTF-8` converts it)."
-            ) from None
-        except OSError as error:
-            raise ValueError(
-                f"`path`: '{name}' cannot be read: {error.strerror or error}."
-            ) from None
-
-# %% ../../nbs/internals/data/tables.ipynb #c58984d6
-def table_files(
-    path: str | os.PathLike[str] | Sequence[Any], many: bool = True, decimal: str = "."
-) -> tuple[TableFile, ...]:
-    """The files of a table: one file, a list of files, or all Parquet and CSV files of a folder in
-    the order of their names. Unless `many` is true it must be one file, or `-` for standard input.
-    """
-    if decimal not in (".", ","):
-        raise ValueError(f"`decimal` must be '.' or ','; got {short_repr(decimal)}.")
-    listed = many and isinstance(path, (list, tuple))
-    if not listed and not isinstance(path, (str, os.PathLike)):
-        kinds = "a file, a list of files or a folder" if many else "the name of a file"
-        raise ValueError(f"`path` must be {kinds}; got {short_repr(path)}.")
-    if not many and str(path) == "-":
-        return (TableFile("standard input", sys.stdin.buffer.read(), decimal),)
-    paths = [Path(one) for one in path] if listed else [Path(path)]
-    if many and not listed and paths[0].is_dir():
-        paths = [p for p in sorted(paths[0].iterdir()) if p.name.lower().endswith(TABLES)]
-    if not paths:
-        raise ValueError(
-            f"`path`: {short_repr(path)} holds no file that ends in {', '.join(TABLES)}."
-        )
-    for file in paths:
-        if not file.exists():
-            raise ValueError(f"`path`: there is no file '{file}'.")
-    return tuple(TableFile(str(file), file, decimal) for file in paths)
 
 # %% ../../nbs/internals/data/tables.ipynb #3e1a7977
 class NotFinite(BadCell):
     """The error for an infinite number, which no other kind of column would accept."""
 
-# %% ../../nbs/internals/data/tables.ipynb #16e46921
+
 WITH_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?([eE][-+]?\d+)?")
 
 
-def value_of(cell: str, kind: str) -> float | str:
-    """The number or the label in a cell. `BadCell`, whose message continues the name of the
-    column.
-    """
-    if kind == "label":
-        if cell.casefold() in UNNAMED:
-            raise BadCell("has no label; fill it in or leave the row out")
-        return cell
+def to_finite(cell: str, kind: str) -> float:
+    """The number in a cell. `BadCell`, whose message continues the name of the column."""
     number = to_number(cell, kind)
     if math.isfinite(number):
         return number
@@ -138,47 +57,79 @@ def value_of(cell: str, kind: str) -> float | str:
     if math.isinf(number):
         raise NotFinite(f"holds {cell!r}; a finite number is expected")
     begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
-    help = ", without a unit" if begins else ""
-    help = (
-        "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas"
-        if WITH_COMMA.fullmatch(cell)
-        else help
-    )
-    raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{help}", is_text=not begins)
+    remedy = ""
+    if WITH_COMMA.fullmatch(cell):
+        remedy = "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas"
+    elif begins:
+        remedy = ", without a unit"
+    raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{remedy}", is_text=not begins)
 
-# %% ../../nbs/internals/data/tables.ipynb #cd5b03de
-def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> np.ndarray | Labels:
-    """A column (n,) as numbers or texts. `BadCell` for the first cell that is invalid."""
-    is_text = isinstance(column.dtype, pd.StringDtype)
-    if kind == "cell" and not is_text:
+
+def to_label(cell: str) -> str:
+    """The label in a cell. `BadCell` if there is none."""
+    if cell.casefold() in UNNAMED:
+        raise BadCell("has no label; fill it in or leave the row out")
+    return cell
+
+# %% ../../nbs/internals/data/tables.ipynb #16e46921
+def texts_in(column: pd.Series, decimal: str = ".") -> Labels:
+    """A column (n,) as texts of one line, "null" where a cell is missing. With a decimal comma,
+    points separate thousands.
+    """
+    if not isinstance(column.dtype, pd.StringDtype):
+        column = column.map(one_line, na_action="ignore")
+    # in the order of the rows
+    places, distinct = pd.factorize(column.to_numpy(object), use_na_sentinel=False)
+    texts = [one_line(text) if isinstance(text, str) else "null" for text in distinct]
+    if decimal == ",":
+        texts = [with_point(text) for text in texts]
+    return Labels(places, texts)
+
+
+def with_point(text: str) -> str:
+    """A number with a decimal comma as one with a point; other text as it is."""
+    if WITH_COMMA.fullmatch(text):
+        return text.replace(".", "").replace(",", ".")
+    return text
+
+
+Value = TypeVar("Value")
+
+
+def each_text(labels: Labels, name: str, convert: Callable[[str], Value]) -> list[Value]:
+    """What `convert` makes of each text. `BadCell` for the first row that it refuses."""
+    values = []
+    for place, text in enumerate(labels.texts):
+        try:
+            values.append(convert(text))
+        except BadCell as fault:
+            row = int(np.argmax(labels.places == place))
+            raise type(fault)(f"column {name!r} {fault}", name, fault.is_text, row) from None
+    return values
+
+
+def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> Cells:
+    """A column (n,) as cells of this kind. `BadCell` for the first that is invalid."""
+    if kind == "label":
+        labels = texts_in(column)
+        each_text(labels, name, to_label)
+        return labels
+    if kind == "cell":
+        if isinstance(column.dtype, pd.StringDtype):
+            return texts_in(column, decimal)
         return series_cells(column, name)
-    if (
-        kind in ("input", "number")
-        and isinstance(column.dtype, np.dtype)
-        and column.dtype.kind in ("biuf" if kind == "input" else "iuf")
-    ):
+    if is_numeric(column, kind):
         numbers = column.to_numpy(float)
         if np.isfinite(numbers).all():
             return numbers
-    texts = column if is_text else column.map(one_line, na_action="ignore")
-    # in the order of the rows
-    places, distinct = pd.factorize(texts.to_numpy(object), use_na_sentinel=False)
-    texts = [one_line(text) if isinstance(text, str) else "null" for text in distinct]
-    if decimal == "," and kind != "label":  # points separate thousands
-        texts = [
-            text.replace(".", "").replace(",", ".") if WITH_COMMA.fullmatch(text) else text
-            for text in texts
-        ]
-    if kind == "cell":
-        return Labels(places, texts)
-    values = []
-    for place, text in enumerate(texts):
-        try:
-            values.append(value_of(text, kind))
-        except BadCell as fault:
-            row = int(np.argmax(places == place))
-            raise type(fault)(f"column {name!r} {fault}", name, fault.is_text, row) from None
-    return Labels(places, values) if kind == "label" else np.array(values, dtype=float)[places]
+    labels = texts_in(column, decimal)
+    return labels.spread(each_text(labels, name, partial(to_finite, kind=kind)), math.nan)
+
+
+def is_numeric(column: pd.Series, kind: str) -> bool:
+    """Whether a column has a type of NumPy's numbers, or in an input of true and false."""
+    types = "biuf" if kind == "input" else "iuf"
+    return isinstance(column.dtype, np.dtype) and column.dtype.kind in types
 
 # %% ../../nbs/internals/data/tables.ipynb #962fa37c
 def labels_from(texts: Sequence[str]) -> np.ndarray:
@@ -193,7 +144,7 @@ def labels_from(texts: Sequence[str]) -> np.ndarray:
 
 # %% ../../nbs/internals/data/tables.ipynb #ac56b53c
 def classes_of(
-    texts: Sequence[str], labels: Sequence[Any] | bool, target: str
+    texts: Sequence[str], labels: ArrayLike | bool, target: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """The sorted classes (C,) among `labels`, or if it is True among texts (n,), and the numbers
     (n,) that likelihoods take for these texts. ValueError unless there are two classes, and each
@@ -205,9 +156,10 @@ def classes_of(
             f"`target`: column {target!r} holds one class only, "
             f"{', '.join(map(str, classes))}; at least two different values are needed."
         )
-    values = np.array(texts if classes.dtype.kind in "OUS" else [to_number(text) for text in texts])
-    codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
-    unknown = np.flatnonzero(classes[codes] != values)
+    values = np.array(texts)
+    if classes.dtype.kind not in "OUS":
+        values = np.array([to_number(text) for text in texts])
+    codes, unknown = positions_in(classes, values)
     if len(unknown):
         raise ValueError(
             f"the label {texts[unknown[0]]!r} is not one of the classes "
@@ -215,280 +167,8 @@ def classes_of(
         )
     return classes, class_numbers(classes)[codes]
 
-# %% ../../nbs/internals/data/tables.ipynb #c9d144cf
-BATCH_ROWS = 65_536
-# Since 3.1, pandas reads numbers to the last bit by default.
-EXACT = (
-    {"float_precision": "round_trip"}
-    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-    else {}
-)
-
-
-class Text(io.BufferedIOBase):
-    """A binary file without zero bytes, which no text in UTF-8 has, but text in UTF-16 does."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        block = self.file.read(size)
-        if b"\0" in block:
-            raise UnicodeDecodeError("utf-8", block, 0, 1, "a zero byte")
-        if (
-            self.file.tell()
-            > (1 << 24) + MOST_UNPACKED * getattr(self.file, "fileobj", self.file).tell()
-        ):
-            raise gzip.BadGzipFile
-        return block
-
-    read1 = read
-
-    @classmethod
-    @contextmanager
-    def of(cls, file: TableFile) -> Iterator[io.TextIOWrapper]:
-        """A context with the text of a file."""
-        with file.opened() as raw:
-            yield io.TextIOWrapper(cls(raw), encoding="utf-8-sig", newline="")
-
-# %% ../../nbs/internals/data/tables.ipynb #507311b7
-def separator_of(file: TableFile) -> str:
-    """The mark between the cells of a CSV file: a comma, unless numbers have decimal commas and the
-    first line has semicolons or tabs.
-    """
-    if file.decimal == ".":
-        return ","
-    with file.opened() as raw:
-        head = raw.readline(1 << 20)
-    return next((mark for mark in ";\t" if mark.encode() in head), ",")
-
-# %% ../../nbs/internals/data/tables.ipynb #3d7c7d8d
-def csv_rows(file: TableFile) -> Iterator[tuple[int, int, list[str]]]:
-    """Yield the rows of a CSV file, each with the numbers of its first and last line, counted from
-    1. Blank lines are skipped. ValueError if a quotation mark is never closed.
-    """
-    line = 0
-    separator = separator_of(file)
-    ended = []
-    with Text.of(file) as texts:
-        lines = (
-            each
-            for part in (texts, [None])
-            for each in part
-            if each is not None or ended.append(True)
-        )
-        rows = csv.reader(lines, delimiter=separator, skipinitialspace=separator != "\t")
-        try:
-            for row in rows:
-                if ended:  # other rows end with their last line
-                    raise csv.Error("the file ends before it is closed")
-                first = line + 1
-                line = rows.line_num
-                if len(row) > 1 or "".join(row).strip():
-                    yield first, line, [cell.strip() for cell in row]
-        except csv.Error as error:
-            raise ValueError(
-                f"`path`: '{file.name}' is not a CSV file from row {line + 1} on, where a "
-                f"quotation mark may be open: {error}."
-            ) from None
-
-# %% ../../nbs/internals/data/tables.ipynb #6e0166bf
-def line_of(file: TableFile, row: int | None = None) -> int | None:
-    """The line in which a row, counted from 0 below the header, begins. `BadCell` for a row up to
-    there (without `row`, in the file) that has more or fewer cells than the header.
-    """
-    rows = csv_rows(file)
-    n_cells = len(next(rows)[2])
-    for k, (line, _, cells) in enumerate(rows):
-        if len(cells) != n_cells:
-            raise BadCell(f"row {line}: {len(cells)} cells where the header has {n_cells}")
-        if k == row:
-            return line
-    return None
-
-# %% ../../nbs/internals/data/tables.ipynb #58a6de20
-def csv_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
-    """The rows of a CSV file as dataframes of `BATCH_ROWS` rows."""
-    separator = separator_of(file)
-    n_pieces = 0
-    complete = False
-    _, n_lines, names = next(csv_rows(file))
-    numeric = {name for name, kind in kinds.items() if kind in ("input", "number")}
-    if line_of(file, 0) is None:
-        return
-    for numbers in (numeric, set()):
-        types = {
-            name: float if name in numbers else pd.StringDtype("python")
-            for name in [*map(one_line, names), ""]
-        }
-        try:
-            with Text.of(file) as texts:
-                for _ in range(n_lines):
-                    texts.readline()
-                frames = pd.read_csv(
-                    texts,
-                    header=None,
-                    names=list(types),
-                    index_col=False,
-                    dtype=types,
-                    sep=separator,
-                    decimal=file.decimal,
-                    skipinitialspace=separator != "\t",
-                    na_filter=False,
-                    chunksize=BATCH_ROWS,
-                    **EXACT,
-                )
-                for frame in islice(frames, n_pieces, None):
-                    if not np.isfinite(frame[list(numbers)].to_numpy(float)).all():
-                        break
-                    if any(
-                        kinds[name] == "number" and frame[name].isin([0.0, 1.0]).all()
-                        for name in numbers
-                    ):
-                        break  # they may be true and false
-                    if (frame[""] != "").any():  # a row that is longer than the header
-                        line_of(file)
-                    if (
-                        not complete
-                        and (frame[one_line(names[-1])].astype(str).str.strip() == "").any()
-                    ):
-                        line_of(file)  # the last cell is empty, or the row is short
-                        complete = True
-                    yield frame
-                    n_pieces += 1
-                else:
-                    return
-        except (UnicodeDecodeError, BadCell):
-            raise
-        except (ValueError, OverflowError) as error:
-            if not numbers:
-                line_of(file)
-                raise ValueError(
-                    f"`path`: '{file.name}' is not a CSV file: {one_line(error)[:160]}"
-                ) from None
-
-# %% ../../nbs/internals/data/tables.ipynb #ee26a057
-@contextmanager
-def opened_parquet(file: TableFile, texts: Sequence[str] = ()) -> Iterator[Any]:
-    """A Parquet file opened by pyarrow, with dictionaries for the columns `texts`. ValueError if
-    it cannot be read.
-    """
-    arrow = pyarrow_for(f"`path`: {short_repr(file.name)}")
-    try:
-        with arrow.parquet.ParquetFile(
-            file.content, buffer_size=1 << 20, pre_buffer=False, read_dictionary=texts
-        ) as opened:
-            yield opened
-    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"`path`: '{file.name}' cannot be read as Parquet: {one_line(error)[:160]}"
-        ) from None
-
-# %% ../../nbs/internals/data/tables.ipynb #341993bb
-def parquet_frames(file: TableFile, kinds: Mapping[str, str]) -> Iterator[pd.DataFrame]:
-    """The rows of a Parquet file as dataframes with the columns in `kinds`. ValueError if one
-    holds lists, or if too much would be unpacked.
-    """
-    own = names_in(file)
-    most = (1 << 27) + MOST_UNPACKED * Path(file.content).stat().st_size
-    arrow = pyarrow_for("Parquet")
-    with opened_parquet(file) as opened:
-        about = opened.metadata
-        types = {one.name: one.type for one in opened.schema_arrow}
-    for name in kinds:
-        if arrow.types.is_nested(types[own[name]]):
-            raise ValueError(
-                f"`path`: '{file.name}', column {name!r} holds {types[own[name]]}; "
-                "numbers, text or dates are expected."
-            )
-    wanted = [own[name] for name in kinds]
-    texts = [
-        name
-        for name in wanted
-        if re.fullmatch("(large_)?(string|binary)|string_view", str(types[name]))
-    ]
-    size = max(
-        8 * about.num_rows * len(wanted),
-        sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups)),
-    )
-    with opened_parquet(file, texts) as opened:
-        for batch in opened.iter_batches(BATCH_ROWS, columns=wanted) if size <= most else ():
-            cells = {name: batch.column(name) for name in wanted}
-            words = [
-                one
-                for one in cells.values()
-                if re.match("dictionary<values=(large_)?(string|binary)", str(one.type))
-            ]
-            lengths = [
-                arrow.compute.binary_length(one.dictionary).take(one.indices) for one in words
-            ]
-            size = sum(arrow.compute.sum(each).as_py() or 0 for each in lengths)
-            if size > most:
-                break
-            plain = [
-                one.dictionary_decode() if name in texts else one for name, one in cells.items()
-            ]
-            yield arrow.RecordBatch.from_arrays(plain, list(kinds)).to_pandas(
-                ignore_metadata=True, timestamp_as_object=False
-            )
-    if size > most:
-        raise ValueError(
-            f"`path`: '{file.name}' unpacks to more than {MOST_UNPACKED} times its size; "
-            "read it yourself, and give the arrays."
-        )
-
-# %% ../../nbs/internals/data/tables.ipynb #22925631
-def names_in(file: TableFile) -> dict[str, str]:
-    """The checked names of the columns of a file, and their names in the file itself. An index that
-    pandas wrote to Parquet comes first if it has a name, and is left out otherwise. ValueError if
-    there are no names, if one is empty or appears twice, or if the separator is not the comma.
-    """
-    if file.is_parquet:
-        with opened_parquet(file) as opened:
-            schema = opened.schema_arrow
-        try:
-            index = list((schema.pandas_metadata or {}).get("index_columns", []))
-        except (ValueError, AttributeError, TypeError):
-            raise ValueError(
-                f"`path`: '{file.name}' cannot be read as Parquet: the description that "
-                "pandas added is damaged."
-            ) from None
-        own = sorted(schema.names, key=lambda name: name not in index)
-        own = [name for name in own if not re.fullmatch(r"__index_level_\d+__", name)]
-    else:
-        _, _, own = next(csv_rows(file), (0, 0, []))
-    names = [one_line(name) for name in own]
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if not names:
-        fault = f"'{file.name}' is empty; a header line and at least one row are expected."
-    elif len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        fault = (
-            f"the columns of '{file.name}' are not separated by commas: "
-            f"{names[0][:60]!r}. If its numbers have "
-            "a decimal comma, `--decimal ,` (in Python: `decimal=','`) reads semicolons "
-            "and tabs as well."
-        )
-    elif not file.is_parquet and not any(math.isnan(to_number(name)) for name in names):
-        fault = (
-            f"'{file.name}' has no header, its first line holds numbers; add a line of "
-            "column names."
-        )
-    elif "" in names:
-        fault = (
-            f"column {names.index('') + 1} of '{file.name}' has no name. Name it, or leave it out "
-            "(pandas writes a nameless index column unless `index=False`)."
-        )
-    elif twice:
-        fault = f"'{file.name}' has more than one column named {twice[0]!r}. Rename or remove one."
-    else:
-        return dict(zip(names, own, strict=True))
-    raise ValueError(f"`path`: {fault}")
-
 # %% ../../nbs/internals/data/tables.ipynb #3a183e59
-def require_column(name: Any, names: Collection[str], called: str, source: str) -> None:
+def require_column(name: object, names: Collection[str], called: str, source: str) -> None:
     """Raise a ValueError that lists the closest names unless `name` is one of `names`."""
     if not isinstance(name, str):
         raise ValueError(f"{called} must be the name of a column; got {short_repr(name)}.")
@@ -505,11 +185,59 @@ def require_column(name: Any, names: Collection[str], called: str, source: str) 
 
 # %% ../../nbs/internals/data/tables.ipynb #ed68c798
 @dataclass(frozen=True)
+class Batch:
+    """Some consecutive rows of a file as they were read: the number of the first, counted from 0
+    below the header, and the columns.
+    """
+
+    file: TableFile
+    first: int
+    frame: pd.DataFrame
+
+    def cells(self, kinds: Mapping[str, str]) -> dict[str, Cells]:
+        """The cells of the columns of these kinds. `BadCell` for the first row that has an invalid
+        one.
+        """
+        cells: dict[str, Cells] = {}
+        faults: list[BadCell] = []
+        for name, kind in kinds.items():
+            try:
+                cells[name] = cells_in(self.frame[name], name, kind, self.file.decimal)
+            except BadCell as fault:
+                faults.append(fault)
+        if faults:
+            raise min(faults, key=lambda fault: fault.row or 0)
+        return cells
+
+    @contextmanager
+    def faults_located(self) -> Iterator[None]:
+        """A context in which a `BadCell` gets the file and the line of the row at fault."""
+        try:
+            yield
+        except BadCell as fault:
+            raise located(fault, self.file, self.first) from None
+
+
+def located(fault: BadCell, file: TableFile, first: int = 0) -> BadCell:
+    """The error for a cell of a file, with the line in which its row begins. Its own row is counted
+    from the row `first`.
+    """
+    where = ""
+    if fault.row is not None:
+        try:
+            where = f"row {file.line_of(first + fault.row)}: "
+        except BadCell as earlier:  # a row that is too short or too long
+            fault = earlier
+    text = f"`path`: '{file.name}', {where}{fault}."
+    return type(fault)(text, fault.column, fault.is_text)
+
+# %% ../../nbs/internals/data/tables.ipynb #b1e1d88a
+@dataclass(frozen=True)
 class Layout:
     """The files and columns that are read, and their use: the columns of the inputs, and of "y",
     "weight", "known_variance", "power" and "censored" where used; whether y holds labels; what the
-    user says that some inputs are to be taken for; and how the inputs become numbers, if not all of
-    them are.
+    user says that some inputs are to be treated as; and how the inputs become numbers, if not all
+    of them are.
     """
 
     files: tuple[TableFile, ...]
@@ -528,187 +256,293 @@ class Layout:
     def kinds(self) -> dict[str, str]:
         """The kind of each column: "input", "number", "label" or "cell"."""
         kinds = dict.fromkeys(self.inputs, "input" if self.encoded_by is None else "cell")
-        kinds |= {
-            name: "input" if part == "censored" else "number" for part, name in self.parts.items()
-        }
-        return kinds | ({self.parts["y"]: "label"} if self.labels else {})
+        kinds |= dict.fromkeys(self.parts.values(), "number")
+        if "censored" in self.parts:
+            kinds[self.parts["censored"]] = "input"
+        if self.labels:
+            kinds[self.parts["y"]] = "label"
+        return kinds
 
-    def batches(self, kinds: dict[str, str] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield column → its cells, batch by batch: of all columns, with the inputs (n, D) under
-        the empty name, or only of those in `kinds`. ValueError if there are no rows; `BadCell` for
-        the first row of a batch that has an invalid cell.
+    @property
+    def texts(self) -> set[str]:
+        """The columns that are text, whatever their cells look like."""
+        types = dict(self.column_types)
+        if self.encoded_by is not None:
+            types |= {column.name: column.kind for column in self.encoded_by.columns}
+        texts = {name for name, kind in types.items() if kind != "number"}
+        return texts | {self.parts["y"]} if self.labels else texts
+
+    def pieces(self, texts: Collection[str] = ()) -> Iterator[Batch]:
+        """Yield the rows, batch by batch. The columns `texts` are not parsed as numbers either.
+        ValueError if there are no rows.
         """
-        wanted = self.kinds if kinds is None else kinds
         n_rows = 0
         for file in self.files:
-            n_read = 0
+            first = 0
             try:
-                for frame in (parquet_frames if file.is_parquet else csv_frames)(file, wanted):
-                    batch = {}
-                    faults = []
-                    for name, kind in wanted.items():
-                        try:
-                            batch[name] = cells_in(frame[name], name, kind, file.decimal)
-                        except BadCell as fault:
-                            faults.append(fault)
-                    if faults:
-                        raise min(faults, key=lambda fault: fault.row or 0)
-                    if kinds is None and self.encoded_by is not None:
-                        batch[""] = self.encoded_by.transform(batch)
-                    elif kinds is None:
-                        batch[""] = np.column_stack([batch[name] for name in self.inputs])
-                    yield batch
-                    n_read += len(frame)
+                for frame in file.frames([*self.kinds], self.texts.union(texts)):
+                    yield Batch(file, first, frame)
+                    first += len(frame)
             except BadCell as fault:
-                where = ""
-                if fault.row is not None:
-                    row = n_read + fault.row
-                    try:
-                        where = f"row {row + 2 if file.is_parquet else line_of(file, row)}: "
-                    except BadCell as earlier:  # a row that is too short or too long
-                        fault = earlier
-                raise type(fault)(
-                    f"`path`: '{file.name}', {where}{fault}.", fault.column, fault.is_text
-                ) from None
-            n_rows += n_read
+                raise located(fault, file) from None
+            n_rows += first
         if n_rows == 0:
             raise ValueError(f"`path`: '{self.files[0].name}' has a header but no rows.")
 
-    def encoded(self, option: str = "`column_types`") -> "Layout":
-        """The same layout with the encoding of its inputs that one pass of statistics gives.
-        `option` is the name of `column_types` in messages.
-        """
-        total: dict[str, ColumnStats] = dict.fromkeys(self.inputs, ColumnStats())
-        cells = self.kinds | dict.fromkeys(self.inputs, "cell")
-        for batch in self.batches(cells):
-            total = {name: total[name] + ColumnStats.of(batch[name]) for name in self.inputs}
-        try:
-            return replace(self, encoded_by=Columns.of_seen(total, self.column_types, option))
-        except ValueError as error:
-            raise ValueError(f"`path`: '{self.files[0].name}', {error}") from None
+    def arrays(self, batch: Batch) -> dict[str, Cells]:
+        """The cells of a batch by column, and the inputs (n, D) under the empty name."""
+        cells = batch.cells(self.kinds)
+        if self.encoded_by is None:
+            return cells | {"": np.column_stack([cells[name] for name in self.inputs])}
+        return cells | {"": self.encoded_by.transform(cells)}
 
-    def classes(self) -> np.ndarray:
-        """The classes (C,) of the target, sorted. Only this column is read."""
-        target = self.parts["y"]
-        known = {text for batch in self.batches({target: "label"}) for text in batch[target].texts}
-        return classes_of(sorted(known), True, target)[0]
+    def batches(self) -> Iterator[dict[str, Cells]]:
+        """Yield the `arrays` of all batches. `BadCell`, which says where, if one is invalid."""
+        for batch in self.pieces():
+            with batch.faults_located():
+                arrays = self.arrays(batch)
+            yield arrays
 
-# %% ../../nbs/internals/data/tables.ipynb #b1e1d88a
+# %% ../../nbs/internals/data/tables.ipynb #ae8b553c
 CALLED = {"y": "`target`"}  # an argument, in messages; others are called as their part
 
 
 def table_layout(
     files: Sequence[TableFile],
-    parts: dict[str, str | None],
+    parts: Mapping[str, str | None],
     columns: Sequence[str] | None = None,
     labels: bool = False,
-    called: dict[str, str] = CALLED,
+    called: Mapping[str, str] = CALLED,
 ) -> Layout:
     """The checked layout of a table. `parts` names the columns that are not inputs, or None, and
     `called` has the names of the arguments that named them, for messages.
     """
-    parts = {part: name for part, name in parts.items() if name is not None}
+    used = {part: name for part, name in parts.items() if name is not None}
+    require_target(used, labels)
+    named = {called.get(part, f"`{part}`"): name for part, name in used.items()}
+    if isinstance(columns, str) or (columns is not None and len(columns) == 0):
+        raise ValueError(
+            f"`columns` must be a list of at least one name; got {short_repr(columns)}."
+        )
+    for file in files:
+        if columns is None:
+            columns = [name for name in file.names if name not in used.values()]
+        require_columns(file, named, columns)
+    return Layout(tuple(files), tuple(columns or ()), used, labels)
+
+
+def require_target(parts: Mapping[str, str], labels: bool) -> None:
+    """Raise a ValueError if there is no target for labels, or for durations."""
     if labels and "y" not in parts:
         raise ValueError("`labels` needs a `target`; name its column.")
     if "censored" in parts and (labels or "y" not in parts):
         raise ValueError(
             "`censored` needs a `target` that holds durations; name its column, and no `labels`."
         )
-    named = {called.get(part, f"`{part}`"): name for part, name in parts.items()}
-    if isinstance(columns, str) or (columns is not None and len(columns) == 0):
-        raise ValueError(
-            f"`columns` must be a list of at least one name; got {short_repr(columns)}."
-        )
-    for file in files:
-        names = names_in(file)
-        columns = tuple(
-            [name for name in names if name not in named.values()] if columns is None else columns
-        )
-        wanted = [*named.items(), *(("`columns`", name) for name in columns)]
-        for name_of, name in wanted:
-            require_column(name, names, name_of, file.name)
-        counts = Counter(name for _, name in wanted)
-        for twice in (name for name, count in counts.items() if count > 1):
-            arguments = (
-                "`columns`"
-                if twice in columns
-                else " and ".join(one for one, name in named.items() if name == twice)
-            )
+
+
+def require_columns(file: TableFile, named: Mapping[str, str], columns: Sequence[str]) -> None:
+    """Raise a ValueError unless a file has the columns that arguments have `named` and the inputs
+    `columns`, and each has one use.
+    """
+    wanted = [*named.items(), *(("`columns`", name) for name in columns)]
+    for argument, name in wanted:
+        require_column(name, file.names, argument, file.name)
+    for twice, count in Counter(name for _, name in wanted).items():
+        if count > 1:
+            arguments = [argument for argument, name in named.items() if name == twice]
+            if twice in columns:
+                arguments = ["`columns`"]
             raise ValueError(
-                f"{arguments}: {twice!r} is used twice; a column is one input, or the "
-                "target, or a weight."
+                f"{' and '.join(arguments)}: {twice!r} is used twice; a column is one input, or "
+                "the target, or a weight."
             )
-        if not columns:
-            taken = " and ".join(map(repr, named.values()))
-            raise ValueError(f"`path`: '{file.name}' has no input column, only {taken}.")
-    return Layout(tuple(files), columns, parts, labels)
+    if not columns:
+        taken = " and ".join(map(repr, named.values()))
+        raise ValueError(f"`path`: '{file.name}' has no input column, only {taken}.")
 
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
-def load_arrays(
-    layout: Layout, folder: str | Path | None = None
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """X and the other parts of a table as arrays, in memory or as memory maps of files in a folder,
-    and the texts of the labels. Labels in y are indices into these texts until all of them are
-    known, and durations that had not ended get a minus sign. ValueError if they are not positive.
-    """
-    names = ["X", *(part for part in layout.parts if part != "censored")]
-    known = {}
-    n_rows = 0
-    found = {name: [] for name in names}
-    with ExitStack() as stack:
-        files = {
-            name: stack.enter_context(open(Path(folder) / f"{name}.bin", "wb"))
-            for name in names
-            if folder is not None
-        }
-        for batch in layout.batches():
-            if "censored" in layout.parts:
-                target = layout.parts["y"]
-                marked = layout.parts["censored"]
-                y = batch[target]
-                is_open = batch[marked]
-                for column, values, good, what in (
-                    (
-                        marked,
-                        is_open,
-                        np.isin(is_open, (0.0, 1.0)),
-                        "1 (or true) where a duration had not ended, and 0 elsewhere",
-                    ),
-                    (
-                        target,
-                        y,
-                        y > 0.0,
-                        f"positive durations, since {marked!r} says which of them had not ended",
-                    ),
-                ):
-                    if not good.all():
-                        row = int(np.argmin(good))
-                        raise ValueError(
-                            f"column {column!r} must hold {what}; got {values[row]:g} in "
-                            f"data row {n_rows + row + 1}."
-                        )
-                batch[target] = np.where(is_open == 1.0, -y, y)
-            n_rows += len(batch[""])
-            for name in names:
-                rows = batch["" if name == "X" else layout.parts[name]]
-                if isinstance(rows, Labels):
-                    rows = np.array(
-                        [known.setdefault(text, len(known)) for text in rows.texts], dtype=float
-                    )[rows.places]
-                if folder is None:
-                    found[name].append(rows)
-                else:
-                    files[name].write(np.ascontiguousarray(rows, dtype=float).data)
-    if folder is None:
-        return {name: np.concatenate(parts) for name, parts in found.items()}, list(known)
-    shapes = {
-        name: (n_rows, len(layout.feature_names)) if name == "X" else (n_rows,) for name in names
-    }
-    return {
-        name: np.memmap(file.name, float, "r+", shape=shapes[name]) for name, file in files.items()
-    }, list(known)
+class GrowingArrays:
+    """Arrays of the same rows that grow by batches, in memory or in files of a folder."""
 
-# %% ../../nbs/internals/data/tables.ipynb #1366796c
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self.batches: list[dict[str, np.ndarray]] = []
+        self.n_rows = 0
+        self.widths: dict[str, tuple[int, ...]] = {}
+
+    def path(self, name: str) -> Path:
+        """The file of an array."""
+        return self.folder / f"{name}.bin"
+
+    def add(self, arrays: dict[str, np.ndarray]) -> None:
+        """Add some rows of all arrays."""
+        if self.folder is None:
+            self.batches.append(arrays)
+        else:
+            for name, rows in arrays.items():
+                with open(self.path(name), "ab" if self.n_rows else "wb") as file:
+                    file.write(np.ascontiguousarray(rows, dtype=float).data)
+        self.widths = {name: rows.shape[1:] for name, rows in arrays.items()}
+        self.n_rows += len(arrays["X"])
+
+    def joined(self) -> dict[str, np.ndarray]:
+        """All rows."""
+        arrays = {}
+        for name, width in self.widths.items():
+            if self.folder is None:
+                arrays[name] = np.concatenate([batch[name] for batch in self.batches])
+            else:
+                shape = (self.n_rows, *width)
+                arrays[name] = np.memmap(self.path(name), float, "r+", shape=shape)
+        return arrays
+
+# %% ../../nbs/internals/data/tables.ipynb #9804ebe9
+class Loaded(NamedTuple):
+    """The arrays of a table: X and the other parts, the texts of labels, of which y has the
+    numbers, and the layout with which they were read.
+    """
+
+    arrays: dict[str, np.ndarray]
+    texts: list[str]
+    layout: Layout
+
+
+class Loader:
+    """The arrays of the batches so far."""
+
+    def __init__(self, layout: Layout, folder: Path | None) -> None:
+        self.layout = layout
+        self.arrays = GrowingArrays(folder)
+        self.numbers: dict[str, int] = {}  # of labels
+
+    def add(self, batch: Batch) -> None:
+        """Add a batch. `BadCell` if it holds something else than is expected."""
+        cells = self.layout.arrays(batch)
+        rows = {"X": cells[""]}
+        for part, name in self.layout.parts.items():
+            rows[part] = self.plain(cells[name])
+        if "censored" in rows:
+            rows["y"] = self.signed(rows["y"], rows.pop("censored"))
+        self.arrays.add(rows)
+
+    def plain(self, cells: Cells) -> np.ndarray:
+        """The numbers (n,) in some cells, or those of labels."""
+        if not isinstance(cells, Labels):
+            return cells
+        numbers = [self.numbers.setdefault(text, len(self.numbers)) for text in cells.texts]
+        return np.array(numbers, dtype=float)[cells.places]
+
+    def signed(self, y: np.ndarray, censored: np.ndarray) -> np.ndarray:
+        """Durations (n,), with a minus sign where one had not ended."""
+        parts = self.layout.parts
+        marks = np.isin(censored, (0.0, 1.0))
+        what = "1 (or true) where a duration had not ended, and 0 elsewhere"
+        self.require(marks, censored, parts["censored"], what)
+        what = f"positive durations, since {parts['censored']!r} says which of them had not ended"
+        self.require(y > 0.0, y, parts["y"], what)
+        return np.where(censored == 1.0, -y, y)
+
+    def require(self, good: np.ndarray, values: np.ndarray, column: str, what: str) -> None:
+        """Raise a ValueError for the first of the values of a column that is not good."""
+        if not good.all():
+            row = int(np.argmin(good))
+            raise ValueError(
+                f"column {column!r} must hold {what}; got {values[row]:g} in "
+                f"data row {self.arrays.n_rows + row + 1}."
+            )
+
+    def loaded(self) -> Loaded:
+        """The arrays of all batches."""
+        return Loaded(self.arrays.joined(), list(self.numbers), self.layout)
+
+# %% ../../nbs/internals/data/tables.ipynb #60354a1f
+class Statistics:
+    """The statistics of the inputs of a table, batch by batch."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.kinds = layout.kinds | dict.fromkeys(layout.inputs, "cell")
+        self.columns = dict.fromkeys(layout.inputs, ColumnStats())
+        self.parsed: set[str] = set()  # columns of which some cells came as numbers
+
+    def add(self, batch: Batch) -> None:
+        """Add a batch of any cells. `BadCell` if the other columns hold something else."""
+        self.add_cells(batch.cells(self.kinds))
+
+    def add_cells(self, cells: Mapping[str, Cells]) -> None:
+        """Add some cells of the inputs."""
+        for name, stats in self.columns.items():
+            self.columns[name] = stats + ColumnStats.of(cells[name])
+            if not isinstance(cells[name], Labels):
+                self.parsed.add(name)
+
+    @property
+    def doubtful(self) -> set[str]:
+        """The columns whose cells came as numbers, or as true and false, and hold text as well."""
+        return {
+            name
+            for name, stats in self.columns.items()
+            if (name in self.parsed or not stats.texts.keys().isdisjoint(("True", "False")))
+            and not stats.all_are("number")
+        }
+
+# %% ../../nbs/internals/data/tables.ipynb #a40eeb68
+def load_arrays(
+    layout: Layout, folder: str | Path | None = None, option: str | None = None
+) -> Loaded:
+    """The arrays of a table, in memory or as memory maps of files in a folder. Labels in y are
+    indices into the texts until all of them are known, and durations that had not ended get a minus
+    sign. ValueError if they are not positive.
+
+    `option`, if given, is the name of `column_types` in messages: inputs then become numbers if the
+    layout says what some are to be treated as, or if a cell is not a number.
+    """
+    folder = folder and Path(folder)
+    loader = Loader(layout, folder)
+    statistics = None
+    if option is not None and layout.column_types:
+        statistics = Statistics(layout)
+    for batch in layout.pieces():
+        if statistics is None:
+            try:
+                loader.add(batch)
+                continue
+            except BadCell as fault:
+                is_mixed = fault.column in layout.inputs and not isinstance(fault, NotFinite)
+                if option is None or not is_mixed:
+                    raise located(fault, batch.file, batch.first) from None
+            statistics = statistics_so_far(loader)
+        with batch.faults_located():
+            statistics.add(batch)
+    if statistics is None:
+        return loader.loaded()
+    return load_arrays(encoded(layout, statistics, option), folder)
+
+
+def statistics_so_far(loader: Loader) -> Statistics:
+    """The statistics of the batches of numbers that were read."""
+    statistics = Statistics(loader.layout)
+    if loader.arrays.n_rows:
+        columns = loader.arrays.joined()["X"].T
+        statistics.add_cells(dict(zip(loader.layout.inputs, columns, strict=True)))
+    return statistics
+
+
+def encoded(layout: Layout, statistics: Statistics, option: str) -> Layout:
+    """The layout with the encoding of its inputs that the statistics give."""
+    if statistics.doubtful:
+        texts = statistics.doubtful
+        statistics = Statistics(layout)
+        for batch in layout.pieces(texts):
+            with batch.faults_located():
+                statistics.add(batch)
+    try:
+        columns = Columns.of_seen(statistics.columns, layout.column_types, option)
+    except ValueError as error:
+        raise ValueError(f"`path`: '{layout.files[0].name}', {error}") from None
+    return replace(layout, encoded_by=columns)
+
+# %% ../../nbs/internals/data/tables.ipynb #4ba233fa
 IN_MEMORY_BYTES = 2**30  # of files whose arrays are kept in memory unless a folder is named
 
 
@@ -720,93 +554,85 @@ class TableArrays(ArraySource):
 
     def __init__(
         self,
-        arrays: dict[str, Any],
-        layout: Layout,
-        classes: np.ndarray | None,
-        folder: Any,
-        piece_rows: int | None,
-        sites_dir: str | Path | None,
+        loaded: Loaded,
+        classes: np.ndarray | None = None,
+        folder: tempfile.TemporaryDirectory[str] | None = None,
+        piece_rows: int | None = None,
+        sites_dir: str | Path | None = None,
     ) -> None:
-        super().__init__(**arrays, piece_rows=piece_rows, sites_dir=sites_dir)
-        self.feature_names = layout.feature_names
-        self.encoded_by = layout.encoded_by
+        super().__init__(**loaded.arrays, piece_rows=piece_rows, sites_dir=sites_dir)
+        self.feature_names = loaded.layout.feature_names
+        self.encoded_by = loaded.layout.encoded_by
         self.classes = classes
         self.folder = folder
 
     def targets(self) -> np.ndarray:
         """The targets (N,) as they are in the table: numbers, or labels."""
         y = self.columns["y"]
-        return (
-            y
-            if self.classes is None
-            else self.classes[np.searchsorted(class_numbers(self.classes), y)]
-        )
+        if self.classes is None:
+            return y
+        return self.classes[np.searchsorted(class_numbers(self.classes), y)]
 
-# %% ../../nbs/internals/data/tables.ipynb #897a8d15
+# %% ../../nbs/internals/data/tables.ipynb #cca6c63b
 def arrays_of(
     layout: Layout,
     cache_dir: str | Path | None = None,
-    labels: bool | Sequence[Any] = True,
+    labels: bool | ArrayLike = True,
     verbose: bool = False,
     option: str | None = None,
     piece_rows: int | None = None,
     sites_dir: str | Path | None = None,
 ) -> TableArrays:
     """The arrays of a table, in memory or in files of `cache_dir`. `labels` may be the classes, if
-    they are known. `option`, if given, is the name of `column_types` in messages: inputs are then
-    examined if the layout says what some are taken for, or if a cell is not a number.
+    they are known. See `load_arrays` for `option`.
     """
-    if option is not None and layout.column_types:
-        layout = layout.encoded(option)
-        option = None
     folder = None
-    try:
-        if cache_dir is not None:
-            folder = tempfile.TemporaryDirectory(prefix="rows-", dir=cache_dir)
-            if verbose:
-                more = f" and {len(layout.files) - 1} more" if len(layout.files) > 1 else ""
-                print(
-                    f"writing the arrays of '{layout.files[0].name}'{more} to '{folder.name}'",
-                    file=sys.stderr,
-                )
-        arrays, texts = load_arrays(layout, folder and folder.name)
-        classes = None
-        if layout.labels:
-            (classes, codes) = classes_of(texts, labels, layout.parts["y"])
-            y = arrays["y"]
-            for first in range(0, len(y), 1_000_000):
-                y[first : first + 1_000_000] = codes[y[first : first + 1_000_000].astype(int)]
-    except BaseException as error:
-        if folder is not None:
-            folder.cleanup()
-        if isinstance(error, OSError):
+    classes = None
+    with ExitStack() as stack:
+        try:
+            if cache_dir is not None:
+                folder = tempfile.TemporaryDirectory(prefix="rows-", dir=cache_dir)
+                stack.enter_context(folder)
+                if verbose:
+                    print_folder(layout.files, folder.name)
+            loaded = load_arrays(layout, folder and folder.name, option)
+            if layout.labels:
+                classes = number_labels(loaded, labels)
+        except OSError as error:
             raise ValueError(
                 "`cache_dir`: the arrays of the table cannot be written to "
                 f"'{cache_dir}': {error.strerror}. Name another folder."
             ) from None
-        if (
-            option is None
-            or not isinstance(error, BadCell)
-            or isinstance(error, NotFinite)
-            or error.column not in layout.inputs
-        ):
-            raise
-        return arrays_of(
-            layout.encoded(option), cache_dir, labels, verbose, None, piece_rows, sites_dir
-        )
-    for array in arrays.values():
+        stack.pop_all()  # the folder stays
+    for array in loaded.arrays.values():
         array.flags.writeable = False
-    return TableArrays(arrays, layout, classes, folder, piece_rows, sites_dir)
+    return TableArrays(loaded, classes, folder, piece_rows, sites_dir)
 
-# %% ../../nbs/internals/data/tables.ipynb #def7626e
+
+def print_folder(files: Sequence[TableFile], folder: str) -> None:
+    """Print where arrays are written, on standard error."""
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    print(f"writing the arrays of '{files[0].name}'{more} to '{folder}'", file=sys.stderr)
+
+
+def number_labels(loaded: Loaded, labels: bool | ArrayLike) -> np.ndarray:
+    """The classes (C,). The labels in y become the numbers that likelihoods take."""
+    classes, codes = classes_of(loaded.texts, labels, loaded.layout.parts["y"])
+    y = loaded.arrays["y"]
+    for first in range(0, len(y), 1_000_000):
+        rows = slice(first, first + 1_000_000)
+        y[rows] = codes[y[rows].astype(int)]
+    return classes
+
+# %% ../../nbs/internals/data/tables.ipynb #c0d37227
 def convert_table(
-    path: str | os.PathLike[str] | Sequence[Any],
+    path: str | PathLike[str] | Sequence[str | PathLike[str]],
     target: str | None = None,
     columns: Sequence[str] | None = None,
     weight: str | None = None,
     known_variance: str | None = None,
     power: str | None = None,
-    labels: bool | Sequence[Any] = False,
+    labels: bool | ArrayLike = False,
     cache_dir: str | Path | None = None,
     piece_rows: int | None = None,
     sites_dir: str | Path | None = None,
@@ -841,7 +667,7 @@ def convert_table(
         Whether to print on standard error where arrays are written.
     column_types : mapping or Columns, optional
         Allows categories, dates and empty cells. A mapping, which may be empty, says what some
-        columns are to be taken for; the `columns_` of a trained model treat a table as that of
+        columns are to be treated as; the `columns_` of a trained model treat a table as that of
         training.
     decimal : "." or ","
         The decimal mark of the numbers in CSV. With a comma, the columns may be separated by
@@ -857,18 +683,23 @@ def convert_table(
     ValueError
         If something is missing or cannot be read; the message names file, row and column.
     """
-    parts = {"y": target, "weight": weight, "known_variance": known_variance, "power": power}
-    parts |= {"censored": censored}
-    encoded = isinstance(column_types, Columns)
-    columns = column_types.used if encoded and columns is None else columns
+    parts = {
+        "y": target,
+        "weight": weight,
+        "known_variance": known_variance,
+        "power": power,
+        "censored": censored,
+    }
+    columns_known = isinstance(column_types, Columns)
+    if columns_known and columns is None:
+        columns = column_types.used
     layout = table_layout(table_files(path, True, decimal), parts, columns, labels is not False)
-    layout = replace(layout, encoded_by=column_types) if encoded else layout
-    if (
-        cache_dir is None
-        and sum(file.content.stat().st_size for file in layout.files) > IN_MEMORY_BYTES
-    ):
+    option = None
+    if columns_known:
+        layout = replace(layout, encoded_by=column_types)
+    elif column_types is not None:
+        layout = replace(layout, column_types=column_types)
+        option = "`column_types`"
+    if cache_dir is None and sum(file.size for file in layout.files) > IN_MEMORY_BYTES:
         cache_dir = tempfile.gettempdir()
-    if encoded or column_types is None:
-        return arrays_of(layout, cache_dir, labels, verbose, None, piece_rows, sites_dir)
-    layout = replace(layout, column_types=column_types)
-    return arrays_of(layout, cache_dir, labels, verbose, "`column_types`", piece_rows, sites_dir)
+    return arrays_of(layout, cache_dir, labels, verbose, option, piece_rows, sites_dir)

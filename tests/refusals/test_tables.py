@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 from command_line import accept, refused_line
 
-from sparse_pep.data import tables
+from sparse_pep.data import reader
 
 from .checks import cases, holds
 from .conftest import GOOD
@@ -111,7 +111,7 @@ def write(name, content):
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("batch_rows", [65_536, 3])
 def test_files_to_fit(monkeypatch, name, batch_rows):
-    monkeypatch.setattr(tables, "BATCH_ROWS", batch_rows)
+    monkeypatch.setattr(reader, "BATCH_ROWS", batch_rows)
     content, sketch = TABLES[name]
     write(name, content)
     message = refused_line("fit", name, FIT, "--in-pieces" * (batch_rows == 3))
