@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .data.tables import labels_from, load_arrays, table_files, table_layout
+from .data.reader import table_files
+from .data.tables import labels_from, load_arrays, table_layout
 from .numerics.validation import check_vectors, is_number, require_whole, short_repr
 from .regression import gaussian_log_density
 
@@ -52,11 +53,11 @@ def read_table(
     """
     labels = bool(labels) and target is not None
     layout = table_layout(table_files(path, many=False), {"y": target}, columns, labels)
-    arrays, texts = load_arrays(layout)
-    y = arrays.get("y")
+    loaded = load_arrays(layout)
+    y = loaded.arrays.get("y")
     if labels:
-        y = labels_from(texts)[y.astype(int)]
-    return Dataset(str(path), arrays["X"], y, layout.inputs, ())
+        y = labels_from(loaded.texts)[y.astype(int)]
+    return Dataset(str(path), loaded.arrays["X"], y, layout.inputs, ())
 
 # %% ../nbs/internals/datasets.ipynb #d6bde161
 SHIPPED = {
