@@ -41,3 +41,25 @@ def test_links_options_and_targets_named_in_the_text_exist():
         r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     assert set(re.findall(r"make (demo|test|docs|lint|bench|clean)\b", TEXT)) <= set(targets)
+
+
+def test_contributing_says_where_every_test_goes():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.partition("## Where does my test go?")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(tests/[\w./]*)`", section))
+    assert not [name for name in named if not (ROOT / name).exists()]
+    files = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")]
+    left_out = [
+        path.as_posix()
+        for path in files
+        if path.as_posix() not in named and f"{path.parent.as_posix()}/" not in named
+    ]
+    assert not left_out
+
+
+def test_the_hosted_check_runs_the_same_script_as_a_developer():
+    yaml = pytest.importorskip("yaml")
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    steps = yaml.safe_load(text)["jobs"]["check"]["steps"]
+    assert steps[-1] == {"run": ".ci/run"}
+    assert (ROOT / ".ci" / "run").is_file()
