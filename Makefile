@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 STYLED := nbs tests studies benchmarks docs setup.py .ci/check_types.py
 
-.PHONY: help demo test soak docs lint notebook bench peers reproduce clean
+.PHONY: help demo test coverage soak docs lint notebook bench peers reproduce clean
 
 help:
 	@echo "make demo   fit a small data set and draw it"
 	@echo "make test   run the notebooks, the examples in docstrings and the tests"
+	@echo "make coverage   lines of the package that the tests do not run; TESTS=tests/test_sites.py for some"
 	@echo "make soak   ten minutes of random problems and accidents; HOURS=1 for longer"
 	@echo "make docs   build the site into _docs/"
 	@echo "make lint   check the style and the types of notebooks, modules, tests and tools"
@@ -30,6 +31,11 @@ test: export OMP_NUM_THREADS = 1
 test: .venv/.installed
 	$(BIN)/nbdev_test --do_print --n_workers 2
 	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder tests
+
+TESTS ?= tests
+coverage: export OMP_NUM_THREADS = 1
+coverage: .venv/.installed
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --cov=sparse_pep --cov-report=term-missing:skip-covered $(TESTS)
 
 soak: export OMP_NUM_THREADS = 1
 soak: .venv/.installed
@@ -61,5 +67,5 @@ peers: .venv/.installed
 	$(BIN)/python -m benchmarks.peers
 
 clean:
-	rm -rf .venv _docs _proc build dist .pytest_cache .ruff_cache .hypothesis sparse_pep.egg-info
+	rm -rf .venv _docs _proc build dist .coverage .pytest_cache .ruff_cache .hypothesis sparse_pep.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

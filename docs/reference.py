@@ -300,6 +300,11 @@ def is_documented_method(name: str, thing: griffe.Object) -> bool:
     return (name[0] != "_" or name == "__call__") and bool(text_of(thing).strip())
 
 
+def is_public(cls: griffe.Class) -> bool:
+    """Whether a class is in the `__all__` of its module."""
+    return cls.name in (cls.module.exports or ())
+
+
 def documented_methods(
     cls: griffe.Class,
 ) -> tuple[dict[str, griffe.Object], dict[str, griffe.Class]]:
@@ -308,7 +313,7 @@ def documented_methods(
     """
     lib = get_config().lib_name
     bases = [base for base in cls.mro() if base.path.startswith(lib)]
-    public = [base for base in bases if base.name in (base.module.exports or ())]
+    public = list(filter(is_public, bases))
     own = {}
     owners = {}
     for base in [cls, *bases]:
