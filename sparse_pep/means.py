@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from .numerics.parameters import Parametric
+from .numerics.parameters import Parameters, Parametric, set_fields
 from .numerics.validation import as_floats, short_repr
 
 # %% ../nbs/02_means.ipynb #a49a28ef
@@ -29,18 +28,18 @@ class ZeroMean(Parametric):
     """
 
     def __post_init__(self) -> None:
+        kind = type(self).__name__
         for name in self.trained:
-            kind = type(self).__name__
             value = as_floats(getattr(self, name), f"{name}` of `{kind}")
             if not np.all(np.isfinite(value)):
                 raise ValueError(f"`{name}` of a {kind} must be finite; got {value}.")
-            object.__setattr__(self, name, value)
+            set_fields(self, **{name: value})
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The values of m at X (S, D): (S,), or (S, K) for K functions."""
-        return np.zeros(X.shape[0])
+        return np.zeros(len(X))
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull(self, X: np.ndarray, bar: np.ndarray) -> Parameters:
         """Derivatives with the keys of `parameters()`, from `bar`, the derivatives with respect to
         the values of m at X (N, D): (N,), or (N, K) for K functions.
         """
@@ -66,13 +65,13 @@ class ConstantMean(ZeroMean):
 
     trained: ClassVar[tuple[str, ...]] = ("intercept",)
     signed: ClassVar[tuple[str, ...]] = ("intercept",)
-    intercept: ArrayLike = 0.0
+    intercept: float | np.ndarray = 0.0
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The intercept at every row of X (S, D): (S,), or (S, K) for K functions."""
-        return np.broadcast_to(self.intercept, (X.shape[0], *self.intercept.shape))
+        return np.broadcast_to(self.intercept, (len(X), *np.shape(self.intercept)))
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull(self, X: np.ndarray, bar: np.ndarray) -> Parameters:
         """The derivative for the intercept, from `bar` (N,) or (N, K)."""
         return {"intercept": bar.sum(axis=0)}
 
@@ -99,31 +98,32 @@ class LinearMean(ZeroMean):
 
     trained: ClassVar[tuple[str, ...]] = ("intercept", "slope")
     signed: ClassVar[tuple[str, ...]] = ("intercept", "slope")
-    intercept: ArrayLike
-    slope: ArrayLike
+    intercept: float | np.ndarray
+    slope: np.ndarray
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """The linear function at X (S, D): (S,), or (S, K) for K functions."""
-        return (X @ self.slope) + self.intercept
+        return X @ self.slope + self.intercept
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> dict[str, np.ndarray]:
+    def pull(self, X: np.ndarray, bar: np.ndarray) -> Parameters:
         """The derivatives for the intercept and the slope, from `bar` (N,) or (N, K). Equation
         2.1 of the site.
         """
-        return {"intercept": bar.sum(axis=0), "slope": (X.T @ bar)}
+        return {"intercept": bar.sum(axis=0), "slope": X.T @ bar}
 
 # %% ../nbs/02_means.ipynb #d7f90273
 def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroMean:
     """The mean function itself, after a check that it has D slopes and one value or one for
     each function: `shape` is () for one function or (K,) for K functions.
     """
-    slope, level = (np.shape(getattr(mean, name, 0.0)) for name in ("slope", "intercept"))
+    slope = np.shape(getattr(mean, "slope", 0.0))
+    level = np.shape(getattr(mean, "intercept", 0.0))
     fits = level in ((), shape) and slope in ((), X.shape[1:], (*X.shape[1:], *shape))
     if not fits:
+        functions = f"are {shape[0]} functions" if shape else "is one function"
         raise ValueError(
             f"`mean` does not fit: its intercept has shape {level} and its slope {slope}, "
-            f"but X has {X.shape[1]} "
-            f"columns and there {f'are {shape[0]} functions' if shape else 'is one function'}."
+            f"but X has {X.shape[1]} columns and there {functions}."
         )
     return mean
 
@@ -153,7 +153,11 @@ def starting_mean(
     ValueError
         If no mean function has this name, or the given one does not fit X.
     """
-    shape = y.shape[1:] if y is not None else () if n_functions is None else (n_functions,)
+    shape: tuple[int, ...] = ()
+    if y is not None:
+        shape = y.shape[1:]
+    elif n_functions is not None:
+        shape = (n_functions,)
     if isinstance(mean, ZeroMean):
         return fitting_mean(mean, X, shape)
     if not (isinstance(mean, str) and mean in ("zero", "constant", "linear")):
@@ -163,12 +167,16 @@ def starting_mean(
         )
     if mean == "zero":
         return ZeroMean()
-    columns = np.ones((len(X), 1)) if mean == "constant" else np.c_[np.ones(len(X)), X]
+    columns = np.ones((len(X), 1))
+    if mean == "linear":
+        columns = np.hstack([columns, X])
     start = np.zeros((columns.shape[1], *shape))
     if y is not None:
         root = np.sqrt(np.broadcast_to(weight, len(X)))
         start = np.linalg.lstsq(columns * root[:, None], (y.T * root).T, rcond=None)[0]
-    return ConstantMean(start[0]) if mean == "constant" else LinearMean(start[0], start[1:])
+    if mean == "constant":
+        return ConstantMean(start[0])
+    return LinearMean(start[0], start[1:])
 
 # %% ../nbs/02_means.ipynb #9b1c6e5c
 MEANS = {kind.__name__: kind for kind in (ZeroMean, ConstantMean, LinearMean)}

@@ -6,7 +6,7 @@
 __all__ = ['Observation', 'Value', 'Slope', 'SlopeSign', 'Mean', 'Difference']
 
 # %% ../nbs/22_observations.ipynb #27b002d2
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from .features.windows import Windows, integrable, per_dimension, points, windows_vjp
 from .kernels import Kernel
-from .numerics.parameters import added
+from .kernels.base import Covariance, DiagPullBack, Variances
+from .numerics.parameters import Parameters, added, set_fields
 from .numerics.validation import inputs_2d, is_number, require_finite, short_repr
 
 # %% ../nbs/22_observations.ipynb #3031aab1
@@ -29,32 +30,47 @@ def scaled(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """
     D = len(mean)
     vector = X[:, D : 2 * D]
-    code = X[:, 2 * D :]
-    return np.hstack(
-        [(X[:, :D] - mean) / scale, np.where(code[:, :1] == SIGN, vector, vector / scale), code]
-    )
+    sign = X[:, 2 * D : 2 * D + 1] == SIGN
+    inputs = (X[:, :D] - mean) / scale
+    return np.hstack([inputs, np.where(sign, vector, vector / scale), X[:, 2 * D :]])
 
 # %% ../nbs/22_observations.ipynb #26b829c5
 TILE = 64  # rows whose covariance matrix is computed for the sake of its diagonal
 
 
-def variances_vjp(kernel: Kernel, A: Windows) -> tuple[np.ndarray, Callable]:
+def variances_vjp(kernel: Kernel, A: Windows) -> Variances:
     """The variances (n,) of windows and their pull-back to the kernel's parameters. Cost O(nD)
     for values, and `TILE` times as much for others.
     """
-    var = np.zeros(len(A.centre))
-    pulls = []
+    variances = np.zeros(len(A.centre))
+    pulls: list[tuple[np.ndarray, DiagPullBack]] = []
     value = ~(A.width.any(axis=1) | A.sloped | (A.level != 0.0))
     if value.any():
-        var[value], pull_values = kernel.diag_vjp(A.centre[value])
+        variances[value], pull_values = kernel.diag_vjp(A.centre[value])
         pulls.append((value, pull_values))
     others = np.flatnonzero(~value)
-    size = TILE if integrable(kernel) or not A.width.any() else TILE // 8
-    for rows in (others[first : first + size] for first in range(0, len(others), size)):
-        K, pull = windows_vjp(kernel, A.take(rows))
-        var[rows] = np.diag(K)
-        pulls.append((rows, lambda bar, pull=pull: pull(np.diag(bar))[0]))
-    return var, lambda bar: added([pull(bar[rows]) for rows, pull in pulls])
+    size = TILE
+    if A.width.any() and not integrable(kernel):
+        size = TILE // 8
+    for first in range(0, len(others), size):
+        rows = others[first : first + size]
+        variances[rows], pull_rows = diagonal_vjp(kernel, A.take(rows))
+        pulls.append((rows, pull_rows))
+
+    def pull(kff_bar: np.ndarray) -> Parameters:
+        return added([pull_rows(kff_bar[rows]) for rows, pull_rows in pulls])
+
+    return variances, pull
+
+
+def diagonal_vjp(kernel: Kernel, A: Windows) -> Variances:
+    """The diagonal (n,) of the covariance matrix of windows, and its pull-back."""
+    K, pull_matrix = windows_vjp(kernel, A)
+
+    def pull(kff_bar: np.ndarray) -> Parameters:
+        return pull_matrix(np.diag(kff_bar))[0]
+
+    return np.diag(K), pull
 
 # %% ../nbs/22_observations.ipynb #20be377a
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,11 +88,11 @@ class Observed(Kernel):
     kernel: Kernel
     n_dims: int
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> Parameters:
         """Those of the kernel of the function."""
         return self.kernel.parameters()
 
-    def with_parameters(self, parameters: dict[str, ArrayLike]) -> "Observed":
+    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "Observed":
         """A copy with these parameters of the kernel of the function."""
         return replace(self, kernel=self.kernel.with_parameters(parameters))
 
@@ -95,26 +111,20 @@ class Observed(Kernel):
                 f"`X` must have {D} columns, or {2 * D + 2} that describe functionals; "
                 f"got {X.shape[1]} features."
             )
-        x = X[:, :D]
         vector = X[:, D : 2 * D]
         code = X[:, 2 * D]
-        parts = {
+        masks = {
             "width": code == MEAN,
             "direction": (code == SLOPE) | (code == SIGN),
             "shift": code == DIFFERENCE,
         }
-        parts = {name: vector * mask[:, None] for name, mask in parts.items() if mask.any()}
-        kind = " and ".join(
-            name for number, name in enumerate(NAMES) if number and np.any(code == number)
-        )
-        return replace(
-            points(x),
-            **parts,
-            level=np.where(code == DIFFERENCE, 1.0, 0.0),
-            kind=kind or NAMES[VALUE],
-        )
+        vectors = {name: vector * mask[:, None] for name, mask in masks.items() if mask.any()}
+        kinds = [NAMES[number] for number in range(1, len(NAMES)) if np.any(code == number)]
+        kind = " and ".join(kinds) or NAMES[VALUE]
+        level = np.where(masks["shift"], 1.0, 0.0)
+        return replace(points(X[:, :D]), level=level, kind=kind, **vectors)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> tuple[np.ndarray, Callable]:
+    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
         """The covariances (M, n) of the functionals of X1 with those of X2 and their pull-back,
         see `Kernel.vjp`.
         """
@@ -124,13 +134,15 @@ class Observed(Kernel):
         B = None if X2 is None else replace(self.windows(X2), data=True)
         K, pull = windows_vjp(self.kernel, A, B)
 
-        def pull_back(K_bar: np.ndarray) -> tuple[dict, np.ndarray]:
+        def pull_back(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
             gradient, a, b = pull(K_bar)
-            return gradient, a["Z"] + b["Z"] if X2 is None else a["Z"]
+            if X2 is None:
+                return gradient, a["Z"] + b["Z"]
+            return gradient, a["Z"]
 
         return K, pull_back
 
-    def diag_vjp(self, X: np.ndarray) -> tuple[np.ndarray, Callable]:
+    def diag_vjp(self, X: np.ndarray) -> Variances:
         """The variances (N,) of the functionals, and their pull-back, see `Kernel.diag_vjp`."""
         return variances_vjp(self.kernel, self.windows(X))
 
@@ -170,33 +182,34 @@ class Observation:
     noise_variance: float | None = field(default=None, kw_only=True)
     likelihood: str | None = field(default=None, kw_only=True)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        kind = type(self).__name__
         X = inputs_2d(self.X)
         y = getattr(self, "y", None)
         require_finite(X, "X")
         if not X.size:
             raise ValueError(
-                f"`X` of {type(self).__name__} must have at least one row and column; got "
-                f"shape {X.shape}."
+                f"`X` of {kind} must have at least one row and column; got shape {X.shape}."
             )
         if y is not None and np.shape(y) != (len(X),):
             raise ValueError(
-                f"`y` of {type(self).__name__} must have one target for each of the "
-                f"{len(X)} rows of `X`; got shape {np.shape(y)}."
+                f"`y` of {kind} must have one target for each of the {len(X)} rows of `X`; got "
+                f"shape {np.shape(y)}."
             )
         if self.likelihood not in (None, "gaussian", "probit"):
             raise ValueError(
-                f"`likelihood` of {type(self).__name__} must be 'gaussian', 'probit' or "
-                f"None; got {short_repr(self.likelihood)}."
+                f"`likelihood` of {kind} must be 'gaussian', 'probit' or None; got "
+                f"{short_repr(self.likelihood)}."
             )
         noise = self.noise_variance
         if noise is not None and not (is_number(noise) and 0.0 < noise < np.inf):
             raise ValueError(
-                f"`noise_variance` of {type(self).__name__} must be a positive number, or "
-                f"None; got {short_repr(noise)}."
+                f"`noise_variance` of {kind} must be a positive number, or None; got "
+                f"{short_repr(noise)}."
             )
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "y", None if y is None else np.asarray(y))
+        if y is not None:
+            y = np.asarray(y)
+        set_fields(self, X=X, y=y)
 
     @property
     def vector(self) -> np.ndarray:
@@ -242,7 +255,7 @@ class Slope(Observation):
     y: ArrayLike | None = None
     likelihood: str | None = field(default="gaussian", kw_only=True)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.dim not in range(self.X.shape[1]):
             raise ValueError(
@@ -278,14 +291,14 @@ class SlopeSign(Slope):
     likelihood: str | None = field(default="probit", init=False)
     noise_variance: float | None = field(default=None, init=False)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         if self.sign not in (-1, 1) or not 0.0 < self.scale < np.inf:
             raise ValueError(
                 "SlopeSign needs a `sign` of 1 (f rises) or -1 (f falls) and a positive "
                 f"`scale`; got {short_repr((self.sign, self.scale))}."
             )
-        object.__setattr__(self, "y", np.full(len(self.X), float(self.sign)))
+        set_fields(self, y=np.full(len(self.X), float(self.sign)))
 
     @property
     def vector(self) -> np.ndarray:
@@ -310,9 +323,9 @@ class Mean(Observation):
     width: ArrayLike
     y: ArrayLike | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "width", per_dimension(self.width, self.X, "width"))
+        set_fields(self, width=per_dimension(self.width, self.X, "width"))
 
     @property
     def vector(self) -> np.ndarray:
@@ -337,7 +350,7 @@ class Difference(Observation):
     X2: np.ndarray
     y: ArrayLike | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         X2 = inputs_2d(self.X2, "X2")
         require_finite(X2, "X2")
@@ -345,7 +358,7 @@ class Difference(Observation):
             raise ValueError(
                 f"`X2` of Difference must have the shape of `X`, {self.X.shape}; got {X2.shape}."
             )
-        object.__setattr__(self, "X2", X2)
+        set_fields(self, X2=X2)
 
     @property
     def vector(self) -> np.ndarray:

@@ -6,16 +6,20 @@
 __all__ = ['Normal', 'LogNormal', 'Uniform', 'LogUniform']
 
 # %% ../nbs/16b_priors.ipynb #600dbe52
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from .numerics.parameters import Parameters, set_fields
 from .numerics.validation import as_floats, short_repr
 
 # %% ../nbs/16b_priors.ipynb #f8e96c62
+# a field of a prior: one number for all entries of a parameter, or an array
+Values = float | np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class Prior:
     """The density of a trained parameter θ, or of each entry of an array of parameters.
@@ -28,23 +32,35 @@ class Prior:
 
     of_quantity: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ()
-    log_density: ClassVar[Callable[..., np.ndarray]]
-    slope: ClassVar[Callable[..., np.ndarray]]
 
     def __post_init__(self) -> None:
+        kind = type(self).__name__
         for field in fields(self):
-            value = as_floats(getattr(self, field.name), f"{field.name}` of `{type(self).__name__}")
-            wrong = not np.all(np.isfinite(value)) or value.size == 0
-            if wrong or (field.name in self.positive and np.any(value <= 0.0)):
-                kind = "positive and finite" if field.name in self.positive else "finite"
+            name = field.name
+            value = as_floats(getattr(self, name), f"{name}` of `{kind}")
+            fits = value.size > 0 and bool(np.all(np.isfinite(value)))
+            range_text = "finite"
+            if name in self.positive:
+                fits = fits and bool(np.all(value > 0.0))
+                range_text = "positive and finite"
+            if not fits:
                 raise ValueError(
-                    f"`{field.name}` of {type(self).__name__} must be {kind}; got "
-                    f"{short_repr(value)}."
+                    f"`{name}` of {kind} must be {range_text}; got {short_repr(value)}."
                 )
-            object.__setattr__(self, field.name, value if value.ndim else float(value))
+            if not value.ndim:
+                value = value.item()
+            set_fields(self, **{name: value})
+
+    def log_density(self, theta: np.ndarray) -> np.ndarray:
+        """log p(θ) of each entry of θ."""
+        raise NotImplementedError
+
+    def slope(self, theta: np.ndarray) -> np.ndarray:
+        """The derivative of log p(θ) of each entry of θ."""
+        raise NotImplementedError
 
     @property
-    def limits(self) -> tuple[ArrayLike, ArrayLike]:
+    def limits(self) -> tuple[Values, Values]:
         """The smallest and the largest value that θ may have."""
         return -np.inf, np.inf
 
@@ -60,19 +76,16 @@ class Normal(Prior):
     -1.612
     """
 
-    mean: ArrayLike = 0.0
-    std: ArrayLike = 1.0
-    of_quantity = False
+    mean: Values = 0.0
+    std: Values = 1.0
+    of_quantity: ClassVar[bool] = False
     positive: ClassVar[tuple[str, ...]] = ("std",)
 
-    def log_density(self, theta: ArrayLike) -> np.ndarray:
-        return (
-            -0.5 * ((theta - self.mean) / self.std) ** 2
-            - np.log(self.std)
-            - 0.5 * np.log(2.0 * np.pi)
-        )
+    def log_density(self, theta: np.ndarray) -> np.ndarray:
+        residual = (theta - self.mean) / self.std
+        return -0.5 * residual**2 - np.log(self.std) - 0.5 * np.log(2.0 * np.pi)
 
-    def slope(self, theta: ArrayLike) -> np.ndarray:
+    def slope(self, theta: np.ndarray) -> np.ndarray:
         return (self.mean - theta) / np.square(self.std)
 
 # %% ../nbs/16b_priors.ipynb #493d683c
@@ -88,15 +101,20 @@ class LogNormal(Prior):
     -2.64
     """
 
-    median: ArrayLike = 1.0
-    spread: ArrayLike = 1.0
+    median: Values = 1.0
+    spread: Values = 1.0
     positive: ClassVar[tuple[str, ...]] = ("median", "spread")
 
-    def log_density(self, theta: ArrayLike) -> np.ndarray:
-        return Normal(np.log(self.median), self.spread).log_density(theta)
+    @property
+    def of_logarithm(self) -> Normal:
+        """The density of the logarithm."""
+        return Normal(np.log(self.median), self.spread)
 
-    def slope(self, theta: ArrayLike) -> np.ndarray:
-        return Normal(np.log(self.median), self.spread).slope(theta)
+    def log_density(self, theta: np.ndarray) -> np.ndarray:
+        return self.of_logarithm.log_density(theta)
+
+    def slope(self, theta: np.ndarray) -> np.ndarray:
+        return self.of_logarithm.slope(theta)
 
 # %% ../nbs/16b_priors.ipynb #f181c871
 @dataclass(frozen=True, eq=False)
@@ -110,9 +128,9 @@ class Uniform(Prior):
     (-2.0, 3.0)
     """
 
-    low: ArrayLike
-    high: ArrayLike
-    of_quantity = False
+    low: Values
+    high: Values
+    of_quantity: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,15 +141,15 @@ class Uniform(Prior):
             )
 
     @property
-    def limits(self) -> tuple[ArrayLike, ArrayLike]:
+    def limits(self) -> tuple[Values, Values]:
         return self.low, self.high
 
-    def log_density(self, theta: ArrayLike) -> np.ndarray:
+    def log_density(self, theta: np.ndarray) -> np.ndarray:
         low, high = self.limits
         inside = (low <= np.asarray(theta)) & (np.asarray(theta) <= high)
         return np.where(inside, -np.log(np.subtract(high, low)), -np.inf)
 
-    def slope(self, theta: ArrayLike) -> np.ndarray:
+    def slope(self, theta: np.ndarray) -> np.ndarray:
         return np.zeros(np.shape(theta))
 
 # %% ../nbs/16b_priors.ipynb #8877a179
@@ -146,20 +164,18 @@ class LogUniform(Uniform):
     2.303
     """
 
-    of_quantity = True
+    of_quantity: ClassVar[bool] = True
     positive: ClassVar[tuple[str, ...]] = ("low", "high")
 
     @property
-    def limits(self) -> tuple[ArrayLike, ArrayLike]:
+    def limits(self) -> tuple[Values, Values]:
         return np.log(self.low), np.log(self.high)
 
 # %% ../nbs/16b_priors.ipynb #7ac007c0
 Priors = Mapping[str, Prior]
 
 
-def log_prior(
-    priors: Priors, parameters: Mapping[str, np.ndarray]
-) -> tuple[float, dict[str, np.ndarray]]:
+def log_prior(priors: Priors, parameters: Mapping[str, np.ndarray]) -> tuple[float, Parameters]:
     """The sum of the log densities of all parameters that have a prior, in nats, and its
     gradient as a dictionary with the keys of `parameters`.
     """
@@ -177,15 +193,11 @@ def limits_of(priors: Priors, parameters: Mapping[str, np.ndarray]) -> np.ndarra
     """The lower and upper limits (2, P) of all parameters, one after the other; ∓∞ without any."""
     parts = [np.zeros((2, 0))]
     for name, value in parameters.items():
-        low, high = priors[name].limits if name in priors else (-np.inf, np.inf)
-        parts.append(
-            np.stack(
-                [
-                    np.broadcast_to(low, np.shape(value)).ravel(),
-                    np.broadcast_to(high, np.shape(value)).ravel(),
-                ]
-            )
-        )
+        limits = np.empty((2, np.size(value)))
+        prior = priors.get(name, Prior())
+        for i, limit in enumerate(prior.limits):
+            limits[i] = np.broadcast_to(limit, np.shape(value)).ravel()
+        parts.append(limits)
     return np.concatenate(parts, axis=1)
 
 # %% ../nbs/16b_priors.ipynb #b41f0a27
@@ -210,16 +222,19 @@ def check_priors(priors: Priors, parameters: Mapping[str, np.ndarray]) -> None:
                 f"{name!r} is not trained as the logarithm of one: give a Normal or a "
                 "Uniform."
             )
-        shape = np.shape(parameters[name])
-        for field in fields(prior):
-            own = np.shape(getattr(prior, field.name))
-            if len(own) > len(shape) or any(
-                n not in (1, m) for n, m in zip(own[::-1], shape[::-1], strict=False)
-            ):
-                raise ValueError(
-                    f"`priors`: `{field.name}` of the prior of {name!r} has shape {own}, "
-                    f"which does not fit the shape {shape} of the parameter."
-                )
+        require_broadcast(prior, name, np.shape(parameters[name]))
+
+
+def require_broadcast(prior: Prior, name: str, shape: tuple[int, ...]) -> None:
+    """Raise a ValueError unless the fields of the prior of `name` broadcast to `shape`."""
+    for field in fields(prior):
+        field_shape = np.shape(getattr(prior, field.name))
+        sizes = zip(field_shape[::-1], shape[::-1], strict=False)
+        if len(field_shape) > len(shape) or any(n not in (1, m) for n, m in sizes):
+            raise ValueError(
+                f"`priors`: `{field.name}` of the prior of {name!r} has shape {field_shape}, "
+                f"which does not fit the shape {shape} of the parameter."
+            )
 
 # %% ../nbs/16b_priors.ipynb #c5316b74
 def weak_priors(parameters: Mapping[str, np.ndarray], variance: float) -> dict[str, Prior]:

@@ -74,12 +74,24 @@ class Pairs:
             K[a, b] = np.log(variance) - 0.5 * cdist(self.A[a[:, 0]], self.B[b[0]], "sqeuclidean")
         return np.exp(K, out=K)
 
+    def row_moments(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Σₙ Wₘₙ Δʲ with Δ = aₘ − bₙ for j = 0 (M, 1), 1 and 2 (M, D), by differences; W may be
+        complex. Cost: 6MnD operations.
+        """
+        first = []
+        second = []
+        for gap in self.differences():  # −Δ
+            first.append(-np.einsum("mn,mn->m", W, gap))
+            second.append(np.einsum("mn,mn->m", W, gap * gap))
+        total = np.sum(W, axis=1)[:, None]
+        return total, np.stack(first, axis=1), np.stack(second, axis=1)
+
     def moments(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """First and second moments of the differences under weights W (M, n) of any sign:
         Σₙ Wₘₙ (bₙ − aₘ) (M, D), Σₘₙ Wₘₙ (aₘ − bₙ)² (D,), and Σₘₙ Wₘₙ. Cost: 2Mn(D + 2) flops.
         """
         if self.by_differences:
-            _, first, second = moments_by_differences(W, self)
+            _, first, second = self.row_moments(W)
             return -first, second.sum(axis=0), W.sum()
         A = self.A
         B = self.B
@@ -163,22 +175,9 @@ def moments_of_differences(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D); W may be complex."""
     if not expand:
-        return moments_by_differences(W, pairs)
+        return pairs.row_moments(W)
     z = pairs.A
     x = pairs.B
     total = np.sum(W, axis=1)[:, None]
     Wx, Wxx = np.hsplit(W @ np.hstack([x, x * x]), 2)
     return total, z * total - Wx, z * (z * total - 2 * Wx) + Wxx
-
-
-def moments_by_differences(
-    W: np.ndarray, pairs: Pairs
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same without expanding squares. Cost: 4MnD operations and no memory of M × n × D."""
-    first = []
-    second = []
-    for gap in pairs.differences():  # −Δ
-        first.append(-np.einsum("mn,mn->m", W, gap))
-        second.append(np.einsum("mn,mn->m", W, gap * gap))
-    total = np.sum(W, axis=1)[:, None]
-    return total, np.stack(first, axis=1), np.stack(second, axis=1)

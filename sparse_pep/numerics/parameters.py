@@ -7,7 +7,7 @@ __all__ = ['Parametric']
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #7aa3ea17
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import Field, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -21,7 +21,6 @@ Parameters = dict[str, np.ndarray]
 Kind = TypeVar("Kind", bound="Parametric")
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #9b6bd8b2
-@dataclass(frozen=True, eq=False, repr=False)
 class Parametric:
     """A frozen dataclass with trained fields.
 
@@ -42,6 +41,7 @@ class Parametric:
     signed: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:  # the fields of subclasses
+        __dataclass_fields__: ClassVar[dict[str, Field]]
 
         def __getattr__(self, name: str) -> Any: ...
 
