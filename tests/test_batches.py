@@ -25,7 +25,7 @@ from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
 from sparse_pep.quadrature import Accuracy
 from sparse_pep.streaming import summarise_posterior
-from sparse_pep.training import LBFGS, Adam, TrainingOptions, stochastic, strategies, train
+from sparse_pep.training import LBFGS, Adam, TrainingOptions, run, stochastic, train
 from sparse_pep.training.stochastic import (
     AdamDirections,
     Batches,
@@ -310,7 +310,7 @@ def test_an_optimum_is_stayed_at(name):
 
 @pytest.mark.parametrize("name", ["gaussian, outputs", "probit"])
 def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tmp_path):
-    monkeypatch.setattr(strategies, "SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr(run, "SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr("sparse_pep.training.checkpoint.RARELY", 0.0)
     case = Case(name)
     saving = Adam(batch_size=7, n_epochs=5, checkpoint=tmp_path / "file")

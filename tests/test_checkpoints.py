@@ -69,7 +69,7 @@ LIKELIHOODS = {"gaussian": Gaussian(0.1), "probit": Probit(), "poisson": Poisson
 @pytest.fixture(autouse=True)
 def saved_at_once(monkeypatch):
     """Every evaluation is saved."""
-    monkeypatch.setattr("sparse_pep.training.strategies.SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr("sparse_pep.training.run.SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr("sparse_pep.training.checkpoint.RARELY", 0.0)
 
 
@@ -265,7 +265,7 @@ def test_the_second_of_two_writers_says_so_and_leaves_the_file(tmp_path, recwarn
 
 KILLED = """
 import os, signal
-import sparse_pep.training.strategies as training
+import sparse_pep.training.run as training
 from sparse_pep.cli import main
 from sparse_pep.training import checkpoint
 training.SECONDS_BETWEEN_SAVES = checkpoint.RARELY = 0.0

@@ -43,7 +43,7 @@ from sparse_pep.likelihoods import (
 )
 from sparse_pep.model import model_evidence, to_vector
 from sparse_pep.observations import Difference, Slope, Value
-from sparse_pep.training import LBFGS, Adam, strategies
+from sparse_pep.training import LBFGS, Adam, run
 from sparse_pep.training.lbfgs import SITE_TOL
 
 RNG = np.random.default_rng(0)
@@ -975,11 +975,9 @@ def test_without_training_every_parameter_is_kept():
     "more", [{}, {"training": Adam(max_time=1e-9)}, {"power": "held_out"}], ids=str
 )
 def test_time_limits_the_whole_fit_and_the_model_says_so(more, monkeypatch):
-    maximise = strategies.maximise
+    maximise = run.maximise
     runs = []
-    monkeypatch.setattr(
-        strategies, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1]
-    )
+    monkeypatch.setattr(run, "maximise", lambda *given: runs.append(maximise(*given)) or runs[-1])
     model = SparsePEPRegressor(
         **{"n_inducing": 5, "training": LBFGS(max_time=1e-9), "random_state": 0} | more
     )

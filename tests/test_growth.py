@@ -3,7 +3,6 @@ ends.
 """
 
 import copy
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -12,15 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.estimators import strategies
-from sparse_pep.estimators.fitting import Data, Outcome
 from sparse_pep.features import InducingPoints
-from sparse_pep.inference import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model
-from sparse_pep.training import LBFGS, Adam
+from sparse_pep.training import LBFGS, Adam, TrainingOptions, TrainingResult, strategies
 from sparse_pep.training.options import Clock
+from sparse_pep.training.strategies import Growth, Trial
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, (120, 1))
@@ -30,7 +28,11 @@ AUTO = {"n_inducing": "auto", "random_state": 0}
 
 def test_a_measure_that_is_no_number_is_not_the_best(monkeypatch):
     values = iter([np.nan, -3.0, np.nan])
-    monkeypatch.setattr(strategies, "measured", lambda *_: ("log_density", next(values), np.inf))
+    monkeypatch.setattr(
+        strategies,
+        "score_size",
+        lambda result, _: Trial(result, "log_density", next(values), np.inf),
+    )
     with pytest.warns(ConvergenceWarning):
         model = SparsePEPRegressor(training=LBFGS(max_iter=1), **AUTO).fit(X, y)
     np.testing.assert_array_equal(model.diagnostics_["inducing_sweep"]["n_inducing"], [25, 50, 100])
@@ -114,32 +116,32 @@ def test_every_kind_of_fit_grows(kind, targets, more):
 
 
 def growth(monkeypatch, values, gaps=None, passed=()):
-    """`grown` with made-up measures: the numbers of points tried, the number kept, and the end."""
+    """`Growth` with made-up scores: the numbers of points tried, the number kept, and the end."""
     values = iter(values)
     gaps = iter(gaps or [np.inf] * 9)
     rows = np.random.default_rng(0).uniform(0.0, 1200.0, (1200, 1))
     piece = Rows(rows, rows[:, 0])
-    data = Data(piece, piece, piece, power=np.array(0.5))
-    start = Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), Gaussian(1.0))
+    model = Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), Gaussian(1.0))
     times = iter(passed)
     tried = []
+    over = [False]
 
     class FakeClock(Clock):
         is_over = property(lambda self: over[0])
 
-    over = [False]
-
     def trained(model, *arguments):
         tried.append(len(model.features))
         over[0] = next(times, False)
-        return Outcome(model, entries={"message": "", "limit": "max_iter"})
+        return TrainingResult(model=model, message="", limit="max_iter")
 
-    monkeypatch.setattr(strategies, "trained", trained)
     monkeypatch.setattr(
-        strategies, "measured", lambda *given: ("log_density", next(values), next(gaps))
+        strategies,
+        "score_size",
+        lambda result, _: Trial(result, "log_density", next(values), next(gaps)),
     )
-    given = replace(SparsePEPRegressor(**AUTO))
-    found = strategies.grown(start, data, given, np.random.default_rng(0), FakeClock(9.0))
+    strategy = Growth(piece, trained)
+    rng = np.random.default_rng(0)
+    found = strategy(model, Problem(piece), TrainingOptions(), rng, FakeClock(9.0))
     return tried, len(found.model.features), found
 
 
@@ -161,11 +163,8 @@ def test_which_number_is_kept_and_when_growth_ends(monkeypatch):
     assert found.entries["growth_ended"] == "the largest number, 1000, was reached"
     tried, kept, found = growth(monkeypatch, np.arange(9.0), passed=[False, True])
     assert (tried, kept, found.converged) == ([25, 50], 50, False)
-    assert (
-        found.entries["message"]
-        == "the limit of 9 s was reached while the number of inducing points grew"
-    )
-    assert found.entries["limit"] == "max_time"
+    assert found.message == "the limit of 9 s was reached while the number of inducing points grew"
+    assert found.limit == "max_time"
 
 
 def test_rows_that_are_all_points_end_growth():

@@ -26,7 +26,7 @@ from sparse_pep.kernels import (
 from sparse_pep.likelihoods import Gaussian, GroupedGaussian
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.training import LBFGS, Adam
-from sparse_pep.training.strategies import perturbed
+from sparse_pep.training.run import perturbed
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, size=(40, 2))

@@ -35,12 +35,13 @@ from sparse_pep.training import (
     Adam,
     TrainingOptions,
     greedy_points,
+    held_out_power,
     initial_kernel,
     kmeans_points,
     lbfgs,
     options,
+    run,
     stochastic,
-    strategies,
     train,
 )
 from sparse_pep.training.initialise import column_spread
@@ -52,7 +53,7 @@ from sparse_pep.training.lbfgs import (
     units_of,
 )
 from sparse_pep.training.options import Clock
-from sparse_pep.training.strategies import perturbed
+from sparse_pep.training.run import perturbed
 
 
 def wave(N=60, seed=0, noise=0.1):
@@ -245,9 +246,7 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
         np.linalg.LinAlgError, match="start from a smaller kernel variance or more noise"
     ):
         train(start(), PROBLEM)
-    *_, sweep = strategies.held_out_power(
-        start(), PROBLEM, rng=np.random.default_rng(0), powers=(0.0, 1.0)
-    )
+    *_, sweep = held_out_power(start(), PROBLEM, rng=np.random.default_rng(0), powers=(0.0, 1.0))
     assert np.all(np.isneginf(sweep["log_density"]))
 
 
@@ -255,7 +254,7 @@ def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
     good = train(start(), PROBLEM, TrainingOptions(LBFGS(max_iter=1)))
     loose = replace(good, fit=replace(good.fit, converged=False), objective=1e15)
     monkeypatch.setattr(
-        strategies,
+        run,
         "maximise",
         partial(lambda runs, *arguments: next(runs), iter([loose, good, loose])),
     )

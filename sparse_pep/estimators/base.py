@@ -32,7 +32,6 @@ from sparse_pep.estimators.arguments import (
 )
 from sparse_pep.estimators.fitting import (
     Data,
-    Outcome,
     counted,
     diagnostics_of,
     distinct_rows,
@@ -47,7 +46,7 @@ from sparse_pep.estimators.starting import (
     starting_model,
     with_priors,
 )
-from .strategies import choose_power, grown, surer, trained, with_signs
+from .strategies import strategy_for, training_options, with_signs
 from ..features import InducingPoints
 from ..inference import Problem, Rows
 from ..likelihoods import Likelihood
@@ -80,10 +79,10 @@ from ..observations import MEAN, SIGN, Observation, Observed, Value
 from ..posterior.draws import SampledFunctions, sampled_functions
 from ..posterior.local import local_covariance, local_predict
 from ..streaming import summarise_posterior
-from ..training import greedy_points
+from ..training import TrainingResult, greedy_points
 from ..training.initialise import SAMPLE_ROWS
 from ..training.options import Clock
-from ..training.strategies import check_fixed
+from ..training.run import check_fixed
 
 # %% auto #0
 __all__ = []
@@ -272,7 +271,6 @@ class PowerEPEstimator(Arguments):
                 X = [Value(self._numbers(X), y)]
                 y = None
             data = self._rows_of(X, y, sample_weight, known_variance, rng, of_blocks, first)
-            found = {}
             n_before = 0
             n_new = None
             if first:
@@ -296,44 +294,42 @@ class PowerEPEstimator(Arguments):
                     require_trainable_units(values, encoding.likelihood, self._scales)
                 start = starting_model(self, values, places, encoding.likelihood, rng)
                 start = start if data.parts is None else observing(start, data)
-                if data.power is None:
-                    start, power, found = choose_power(start, data.sample, self, rng, clock)
-                    data = replace(data, power=power)
             else:
                 data = data.encoded(self._encoding.for_later(data.rows))
                 n_before = self.n_samples_seen_
                 n_new = data.rows.n_data
                 start, data = self._start_again(data)
-            grows = self.n_inducing == "auto" and self.features is None and first
-            outcome = (grown if grows else trained)(start, data, self, rng, clock)
-            if self.monotone and first:
-                outcome, data = surer(outcome, data, self, rng)
-            final = outcome, data, self.jitter, self.tight, self.local
+            problem = data.problem(self.jitter, self.tight)
+            strategy = strategy_for(self, data)
+            result = strategy(start, problem, training_options(self), rng, clock)
+            if result.problem is not None:
+                data = data.trained_on(result.problem)
+            final = result, data, self.jitter, self.tight, self.local
             try:
                 self._set_fitted_state(*final)
             except KeyboardInterrupt:
-                if not clock.interrupt(has_result="n_evaluations" in outcome.entries):
+                if not clock.interrupt(has_result=bool(result.counts)):
                     raise
                 self._set_fitted_state(*final)
             signs = self.diagnostics_.get("wrong_slopes", (0,))[-1]  # which are no samples
             self.n_samples_seen_: int = n_before + (
                 self.diagnostics_["n_samples"] - signs if first else n_new
             )
-            self.diagnostics_ |= found | {"interrupted": clock.interrupted}
+            self.diagnostics_["interrupted"] = clock.interrupted
             ranges = [
                 self.x_mean_ + self.x_scale_ * np.stack(data.moments[0][-2:]),
                 *([] if first else [self.x_range_]),
             ]
             self.x_range_ = np.stack([np.min(ranges, axis=0)[0], np.max(ranges, axis=0)[1]])
-            reason = outcome.entries["message"]
-            remedy = f"raise `{outcome.entries.get('limit')}` or `tol`"
+            reason = result.message
+            remedy = f"raise `{result.limit}` or `tol`"
             if clock.interrupted:
                 if clock.reason not in reason:
                     reason = f"{clock.reason}; the best result before: {reason}"
                 remedy = "the model is the best so far"
                 self.converged_ = False
                 self.diagnostics_["message"] = reason
-            if clock.interrupted or not outcome.converged:
+            if clock.interrupted or not result.converged:
                 warn_caller(
                     f"training stopped before it converged ({reason}); {remedy} (see the "
                     "page “Training that stops early”).",
@@ -561,14 +557,17 @@ class PowerEPEstimator(Arguments):
         return Data(source, few, few, power=power)
 
     def _set_fitted_state(
-        self, outcome: Outcome, data: Data, jitter: float, tight: bool, local: int | str | None
+        self,
+        result: TrainingResult,
+        data: Data,
+        jitter: float,
+        tight: bool,
+        local: int | str | None,
     ) -> None:
         """Set the fitted attributes from the final model, and warn if it has learned nothing."""
-        model = outcome.model
+        model = result.model
         # holds V no longer
-        fit = replace(
-            model_evidence(model, data.problem(jitter, tight), outcome.sites), shards=None
-        )
+        fit = replace(model_evidence(model, data.problem(jitter, tight), result.start), shards=None)
         self._model = model
         self._data = data
         self._fit_ = fit
@@ -594,11 +593,13 @@ class PowerEPEstimator(Arguments):
             float(data.power) if data.power.ndim == 0 else data.power
         )
         self.log_marginal_likelihood_value_: float = fit.log_evidence
-        self.converged_ = outcome.converged and fit.converged
-        self.n_iter_ = outcome.n_iter
+        self.converged_ = result.converged and fit.converged
+        self.n_iter_ = result.n_iter
         self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
-        self.diagnostics_: dict[str, Any] = diagnostics_of(outcome, fit, data, directions) | entries
-        if self.diagnostics_["learned_nothing"] and "n_evaluations" in outcome.entries:
+        self.diagnostics_: dict[str, Any] = (
+            diagnostics_of(result, fit, data, directions, self.fixed) | entries
+        )
+        if self.diagnostics_["learned_nothing"] and "n_evaluations" in self.diagnostics_:
             warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
         for name in ("site_precision_", "site_shift_"):
             vars(self).pop(name, None)
@@ -1216,9 +1217,11 @@ class PowerEPEstimator(Arguments):
             data = replace(data, memory=replace(data.memory, kept=False))
         entries = self.diagnostics_ | {"message": "inducing points were changed"}
         model = replace(self._model, features=InducingPoints(Z))
-        outcome = Outcome(model, None, self.converged_, self.n_iter_, entries)
+        result = TrainingResult(
+            model=model, converged=self.converged_, n_iter=self.n_iter_, entries=entries
+        )
         with all_or_nothing(self):
-            self._set_fitted_state(outcome, data, self._jitter, self._tight, self._local_asked)
+            self._set_fitted_state(result, data, self._jitter, self._tight, self._local_asked)
         return self
 
 # %% ../../nbs/internals/estimators/base.ipynb #875bfe61

@@ -6,7 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #b5685820
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -38,7 +38,7 @@ from ..numerics.validation import require_each, short_repr, warn_caller
 from ..observations import Observation, Observed
 from ..posterior.local import LocalRows, local_gain, local_rows
 from ..streaming import StreamingSummary
-from ..training import Adam
+from ..training import Adam, TrainingResult
 from ..training.initialise import SAMPLE_ROWS
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
@@ -125,14 +125,20 @@ class Data:
         )
         return data if of_source or self.finish is None else self.finish(encoding, data)
 
-    def problem(self, jitter: float = 1e-8, tight: bool = False, training: bool = False) -> Problem:
-        """The problem of all rows, or with `training` of those that training uses."""
+    def problem(self, jitter: float = 1e-8, tight: bool = False) -> Problem:
+        """The problem of all rows; its power is 0.5 until one is chosen."""
         rows = self.rows
-        power = self.power
-        if isinstance(rows, Rows):
-            power = power if rows.power is None else np.mean(rows.power)
-            rows = self.few if training and self.inverse is not None else rows
+        power = 0.5 if self.power is None else self.power
+        if isinstance(rows, Rows) and rows.power is not None:
+            power = np.mean(rows.power)
         return Problem(rows, float(power), tight, jitter, self.memory)
+
+    def trained_on(self, problem: Problem) -> "Data":
+        """The same data with the rows and the power of the problem on which a model was trained."""
+        data = replace(self, power=np.asarray(problem.power))
+        if problem.rows is self.rows:
+            return data
+        return replace(data, rows=problem.rows, few=problem.rows, inverse=None)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
 def counted(
@@ -379,19 +385,6 @@ def observing(model: Model, data: Data) -> Model:
         likelihood = GroupedGaussian(tuple(noise), 2 * D + 1)
     return replace(model, kernel=Observed(model.kernel, D), likelihood=likelihood)
 
-# %% ../../nbs/internals/estimators/fitting.ipynb #b79e006f
-@dataclass(frozen=True, eq=False)
-class Outcome:
-    """The result of training: the model, sites from which inference may start, whether training
-    converged, the number of iterations or epochs, and entries of `diagnostics_`.
-    """
-
-    model: Model
-    sites: object = None
-    converged: bool = True
-    n_iter: int = 0
-    entries: dict[str, Any] | None = None
-
 # %% ../../nbs/internals/estimators/fitting.ipynb #5a9adc10
 NOTHING = 1.0  # directions; where fewer are determined, predictions are compared with the prior's
 ALIKE = 0.05  # nats per data point, below which they are the same
@@ -413,17 +406,19 @@ def learned_nothing(model: Model, fit: Fit, few: Rows) -> bool:
     return bool(np.mean(np.abs(after - prior)) < ALIKE)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #c471436f
-def diagnostics_of(outcome: Outcome, fit: Fit, data: Data, directions: float) -> dict[str, Any]:
+def diagnostics_of(
+    result: TrainingResult, fit: Fit, data: Data, directions: float, fixed: Collection[str]
+) -> dict[str, Any]:
     """The entries of `diagnostics_`; `directions` is the number of directions that the data
     determine. Warns if the search for the sites did not converge.
     """
     sums = fit.sums
-    entries = outcome.entries | {
+    entries = result.diagnostics(fixed) | {
         "jitter": fit.jitter,
         "n_clipped": sums.n_clipped,
         "n_samples": sums.n_rows,
         "determined_directions": directions,
-        "learned_nothing": directions < NOTHING and learned_nothing(outcome.model, fit, data.few),
+        "learned_nothing": directions < NOTHING and learned_nothing(result.model, fit, data.few),
         "target_variance": float(np.mean(data.moments[1].square)) / data.moments[1].weight,
         "unexplained_variance": sums.unexplained / sums.n_rows,
         "unexplained_share": sums.unexplained / sums.prior,

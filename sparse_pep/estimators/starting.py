@@ -23,9 +23,10 @@ from ..model import Model
 from ..numerics.validation import warn_caller
 from ..priors import Prior, check_priors, weak_priors
 from ..training import initial_kernel, kmeans_points
-from ..training.initialise import search_initial_lengthscale
+from ..training.initialise import search_initial_lengthscale, weights_of
 from ..training.lbfgs import LOG_LIMIT
-from ..training.strategies import check_fixed
+from ..training.run import check_fixed
+from ..training.strategies import ALWAYS_TRIED
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27006
 class ModelOptions(Protocol):
@@ -92,11 +93,6 @@ def exclude_categorical_dims(kernel: Kernel, rest: list[int]) -> Kernel:
 ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
 
 
-def weights_of(rows: Rows) -> np.ndarray | None:
-    """The weights of the rows (N,), or None if they are equal."""
-    return rows.weight if np.ndim(rows.weight) else None
-
-
 def chosen_kernel(options: ModelOptions, rows: Rows, likelihood: Likelihood) -> Kernel:
     """The kernel that is given, or the named one on the scale of the rows, or of unit scale if
     there is neither a name nor training.
@@ -122,9 +118,6 @@ def chosen_kernel(options: ModelOptions, rows: Rows, likelihood: Likelihood) -> 
     return KERNELS[kernel or "se"](variance, lengthscale)
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27009
-FIRST_SIZES = 25, 50, 100  # numbers of inducing points that `n_inducing="auto"` always tries
-
-
 def chosen_features(
     options: ModelOptions, kernel: Kernel, places: Rows, rng: np.random.Generator
 ) -> Features:
@@ -137,7 +130,7 @@ def chosen_features(
     if features is not None:
         return StackedFeatures(features)
     grows = options.n_inducing == "auto"
-    number = FIRST_SIZES[-1] if grows else options.n_inducing
+    number = ALWAYS_TRIED if grows else options.n_inducing
     Z = kmeans_points(places.X, number, rng, weights_of(places), kernel.categorical_dims)
     if len(Z) < number and not grows:
         warn_caller(

@@ -2,7 +2,8 @@
 
 from .initialise import greedy_points, initial_kernel, kmeans_points
 from .options import LBFGS, Adam, TrainingOptions, TrainingResult
-from .strategies import advised_power, held_out_power, train
+from .run import train
+from .strategies import advised_power, held_out_power
 
 __all__ = [
     "LBFGS",

@@ -24,6 +24,11 @@ from ..sites import posterior_from_sums, unexplained_variance
 # %% ../../nbs/17b_initialise.ipynb #792eb54f
 SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most this many rows
 
+
+def weights_of(rows: Rows) -> np.ndarray | None:
+    """The weights of the rows (N,), or None if they are equal."""
+    return rows.weight if np.ndim(rows.weight) else None
+
 # %% ../../nbs/17b_initialise.ipynb #59b0498d
 @one_blas_thread()  # KMeans sets a limit too, which must lie within ours
 def kmeans_points(

@@ -395,6 +395,7 @@ def maximise(
     return TrainingResult(
         model=objective.model_at(run.best.vector),
         fit=run.best.fit,
+        start=run.best.fit.start,
         objective=run.best.value,
         converged=converged,
         message=message,

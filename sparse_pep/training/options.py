@@ -6,7 +6,7 @@
 __all__ = ['LBFGS', 'Adam', 'TrainingOptions', 'TrainingResult']
 
 # %% ../../nbs/internals/training/options.ipynb #57a32003
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from time import perf_counter
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..inference import Problem
 from ..inference.fixed_point import Fit
 from ..model import Model
+from ..priors import log_prior
 from ..sites import Posterior
 from .checkpoint import CachedEvaluation
 
@@ -171,24 +173,50 @@ class TrainingResult:
     `counts` has the numbers of evaluations (`n_evaluations`), of those that failed (`n_rejected`)
     and of sweeps over the sites (`n_sweeps`), and the largest relative jitter (`jitter_largest`);
     with batches, how far the sums were out of date in each epoch, relative to their size
-    (`drift_trace`).
+    (`drift_trace`). It is empty if nothing was trained. `entries` are what strategies add to the
+    diagnostics.
     """
 
     model: Model  # with the best parameters found; with batches, with the last ones
-    # to all data; recalled from a checkpoint, a `CachedEvaluation`
-    fit: Fit | CachedEvaluation
+    # to all data; recalled from a checkpoint, a `CachedEvaluation`; None if nothing was trained
+    fit: Fit | CachedEvaluation | None = None
+    start: object = None  # sites from which further inference can start
+    problem: Problem | None = None  # what the model was trained on, if not what was given
     # what was maximised, in nats: the log evidence, plus the log prior if there are priors
-    objective: float
-    converged: bool  # False if a limit was reached or the line search failed; `message` says which
-    message: str
-    limit: str  # the argument to raise if training has not converged, such as `max_iter`
-    n_iter: int  # the number of iterations, or of epochs
+    objective: float = np.nan
+    converged: bool = True  # False if a limit was reached or the line search failed
+    message: str = "nothing was trained"  # how training ended
+    limit: str = ""  # the argument to raise if training has not converged, such as `max_iter`
+    n_iter: int = 0  # the number of iterations, or of epochs
     # (n_iter + 1,), the objective at the start and after each iteration or epoch
-    history: np.ndarray
-    log_prior: np.ndarray  # (n_iter + 1,), the log prior in it
-    counts: dict[str, float | np.ndarray]
+    history: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    # (n_iter + 1,), the log prior in it
+    log_prior: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    counts: Mapping[str, float | np.ndarray] = field(default_factory=dict)
+    entries: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def log_evidence(self) -> float:
         """The log evidence of all data for the trained model, in nats."""
         return self.fit.log_evidence
+
+    def diagnostics(self, fixed: Collection[str] = ()) -> dict[str, object]:
+        """What an estimator reports of the training, in which the parameters `fixed` kept their
+        values.
+        """
+        record: dict[str, object] = {"message": self.message}
+        if self.counts:
+            trained = self.model.parameters()
+            for name in fixed:
+                trained.pop(name, None)
+            sizes = [np.size(value) for name, value in trained.items() if "log_lengthscale" in name]
+            record |= {
+                "limit": self.limit,
+                "log_evidence_trace": self.history - self.log_prior,
+                "n_lengthscales": sum(sizes),
+                **self.counts,
+            }
+            if self.model.priors:
+                record["log_prior"] = log_prior(self.model.priors, trained)[0]
+                record["log_prior_trace"] = self.log_prior
+        return record | dict(self.entries)

@@ -547,6 +547,7 @@ def train_by_batches(
     return TrainingResult(
         model=trained,
         fit=replace(fit, shards=None),
+        start=fit.start,
         objective=fit.log_evidence + log_priors[-1],
         converged=bool(converged and fit.converged),
         message=message,
