@@ -14,12 +14,13 @@ FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$(?!\s)(.+?)(?<!\\)\$", re.DOTALL)
 FACE = r"\\(?:mathbf|boldsymbol|mathcal|mathbb)(?![A-Za-z])"
 ACCENT = r"\\(?:tilde|widetilde|hat|widehat|check|dot)(?![A-Za-z])"
 TOKEN = re.compile(
-    rf"(?P<mark>(?:{ACCENT}|{FACE})(?:\s*\{{?\s*(?:{ACCENT}|{FACE}))?)\s*(?:\{{(?P<group>[^{{}}]*)\}}|(?P<one>\\[A-Za-z]+|[A-Za-z]))"
+    rf"(?P<mark>(?:{ACCENT}|{FACE})(?:\s*\{{?\s*(?:{ACCENT}|{FACE}))?)\s*"
+    r"(?:\{(?P<group>[^{}]*)\}|(?P<one>\\[A-Za-z]+|[A-Za-z]))"
     r"|(?P<letter>\\[A-Za-z]+|[A-Za-z])"
 )
 GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa
-lambda mu nu xi pi rho sigma tau phi varphi
-    chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell""".split()
+    lambda mu nu xi pi rho sigma tau phi varphi chi psi omega
+    Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega ell""".split()
 
 
 def texts(page):
@@ -37,7 +38,8 @@ def letters(formula):
     upright words are names.
     """
     formula = re.sub(
-        r"\\(operatorname\*?|mathrm|mathcal(?=\{GP\})|text|textbf|label|tag|begin|end)\s*(\{[^{}]*\}|[A-Za-z])",
+        r"\\(operatorname\*?|mathrm|mathcal(?=\{GP\})|text|textbf|label|tag|begin|end)"
+        r"\s*(\{[^{}]*\}|[A-Za-z])",
         " ",
         formula,
     )
