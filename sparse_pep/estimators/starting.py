@@ -6,13 +6,11 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27003
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
-from .arguments import KERNELS
+from .arguments import KERNELS, Arguments
 from ..features import Features, InducingPoints, StackedFeatures
 from ..inference import Rows
 from ..kernels import Kernel
@@ -21,25 +19,12 @@ from ..likelihoods import Likelihood
 from ..means import ZeroMean, starting_mean
 from ..model import Model
 from ..numerics.validation import warn_caller
-from ..priors import Prior, check_priors, weak_priors
+from ..priors import check_priors, weak_priors
 from ..training import initial_kernel, kmeans_points
 from ..training.initialise import search_initial_lengthscale, weights_of
 from ..training.lbfgs import LOG_LIMIT
 from ..training.run import check_fixed
 from ..training.strategies import ALWAYS_TRIED
-
-# %% ../../nbs/internals/estimators/starting.ipynb #57a27006
-class ModelOptions(Protocol):
-    """What the arguments of an estimator say of its model; None is chosen from the data."""
-
-    kernel: Kernel | str | None
-    ard: bool | str
-    mean: ZeroMean | str | None
-    features: Features | Sequence[Features] | None
-    n_inducing: int | str
-    priors: Mapping[str, Prior] | str | None
-    fixed: Collection[str]
-    training: object  # None if no parameter is trained
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27007
 # of LOG_LIMIT, that the log of a scale may have: lengthscales have the scale of X, and variances
@@ -93,7 +78,7 @@ def exclude_categorical_dims(kernel: Kernel, rest: list[int]) -> Kernel:
 ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
 
 
-def chosen_kernel(options: ModelOptions, rows: Rows, likelihood: Likelihood) -> Kernel:
+def chosen_kernel(options: Arguments, rows: Rows, likelihood: Likelihood) -> Kernel:
     """The kernel that is given, or the named one on the scale of the rows, or of unit scale if
     there is neither a name nor training.
     """
@@ -119,7 +104,7 @@ def chosen_kernel(options: ModelOptions, rows: Rows, likelihood: Likelihood) -> 
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27009
 def chosen_features(
-    options: ModelOptions, kernel: Kernel, places: Rows, rng: np.random.Generator
+    options: Arguments, kernel: Kernel, places: Rows, rng: np.random.Generator
 ) -> Features:
     """The features that are given, or inducing points among the inputs of the rows `places`. Warns
     if these have fewer distinct inputs than `n_inducing`.
@@ -141,7 +126,7 @@ def chosen_features(
     return InducingPoints(Z)
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a2700a
-def with_priors(model: Model, options: ModelOptions, X: np.ndarray) -> Model:
+def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
     """The model with the priors that the arguments ask for; "weak" keeps those of an earlier fit.
     Rows of the inputs X (N, D) tell the variance of the kernel.
     """
@@ -155,7 +140,7 @@ def with_priors(model: Model, options: ModelOptions, X: np.ndarray) -> Model:
 
 # %% ../../nbs/internals/estimators/starting.ipynb #11433e78
 def starting_model(
-    options: ModelOptions,
+    options: Arguments,
     rows: Rows,
     places: Rows,
     likelihood: Likelihood,

@@ -6,7 +6,7 @@
 __all__ = ['train']
 
 # %% ../../nbs/19b_runs.ipynb #8d13a0e6
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from operator import attrgetter
 
@@ -87,6 +87,13 @@ def check_fixed(model: Model, fixed: Collection[str]) -> None:
         )
 
 # %% ../../nbs/19b_runs.ipynb #57a34001
+def starts_of(model: Model, options: TrainingOptions, rng: np.random.Generator) -> Iterator[Model]:
+    """The model itself, and as many perturbed ones as there are restarts."""
+    yield model
+    for _ in range(options.optimiser.n_restarts):
+        yield perturbed(model, rng, options.fixed)
+
+
 def train_from_starts(
     model: Model,
     problem: Problem,
@@ -96,32 +103,31 @@ def train_from_starts(
     record: Checkpoint | None,
 ) -> TrainingResult:
     """The best result of L-BFGS from the model itself and from perturbed ones."""
+    optimiser = options.optimiser
     n_data = total_weight(problem.rows)
-    n_restarts = options.optimiser.n_restarts
     results: list[TrainingResult] = []
-    starts = 0
+    ended = 0
     try:
-        while starts <= n_restarts and not (starts and clock.is_over):
-            start = perturbed(model, rng, options.fixed) if starts else model
-            starts += 1
+        for start in starts_of(model, options, rng):
             objective = Objective(start, WarmEvidence(problem, record), options.fixed)
             try:
-                result = maximise(objective, options.optimiser, n_data, clock, options.progress)
-                results.append(result)
+                results.append(maximise(objective, optimiser, n_data, clock, options.progress))
             except np.linalg.LinAlgError:
-                if starts == 1:  # a perturbed start may fail
+                if not ended:  # a perturbed start may fail
                     raise
+            ended += not clock.interrupted
+            if clock.is_over:
+                break
         if record is not None:
             record.save()
     except KeyboardInterrupt:
         if not clock.interrupt(has_result=bool(results)):
             raise
     best = max(results, key=attrgetter("fit.converged", "objective"))
-    ended = starts - clock.interrupted
-    stopped = best.converged or (clock.interrupted and n_restarts > 0)
-    if ended > n_restarts or not stopped:
+    hides_a_limit = best.converged or (clock.interrupted and optimiser.n_restarts > 0)
+    if ended > optimiser.n_restarts or not hides_a_limit:
         return best
-    message = f"{clock.reason} after {ended} of {1 + n_restarts} starts"
+    message = f"{clock.reason} after {ended} of {1 + optimiser.n_restarts} starts"
     return replace(best, converged=False, message=message, limit="max_time")
 
 # %% ../../nbs/19b_runs.ipynb #e8bb56bf
