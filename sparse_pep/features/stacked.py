@@ -116,7 +116,7 @@ class StackedFeatures(Parts):
     Attributes
     ----------
     features : tuple of Features
-        At least one. A mixture among them is replaced by its parts.
+        At least one. Stacked features among them are replaced by their parts.
 
     Examples
     --------

@@ -486,7 +486,7 @@ class Group(NamedTuple):
         for name, values in total.items():
             values[self.rows] += gradient[name]
 
-
+# %% ../../nbs/04_interdomain.ipynb #37f2fc00
 def groups_of(A: Windows) -> list[Group]:
     """The windows of each sort: points, slopes, and those that have a width, differentiated or not,
     and then the blurs that are subtracted from some.
@@ -513,7 +513,7 @@ def as_slice(rows: np.ndarray) -> slice | np.ndarray:
         return slice(rows[0], rows[-1] + 1)
     return rows
 
-
+# %% ../../nbs/04_interdomain.ipynb #37f2fc01
 def assembled(parts: Sequence[np.ndarray], groups: Sequence[Group], size: int) -> np.ndarray:
     """The matrix with `size` rows, from the rows of each group."""
     if len(parts) == 1:
@@ -738,7 +738,7 @@ def normal_points(D: int) -> np.ndarray:
     basis, R = np.linalg.qr(even - even.mean(axis=0))
     return math.sqrt(E) * np.sign(np.diag(R)) * basis
 
-
+# %% ../../nbs/04_interdomain.ipynb #7d1d0a00
 class WindowSums(NamedTuple):
     """Windows A as sums over E points each; a window without a width has one point.
 
@@ -770,7 +770,7 @@ def window_sums_of(A: Windows) -> WindowSums:
     centre = still.centre + step.reshape(still.centre.shape)
     return WindowSums(replace(still, centre=centre), step, np.exp(1j * angle) / E)
 
-
+# %% ../../nbs/04_interdomain.ipynb #7d1d0a01
 def sums_pull(
     A: Windows, sums: WindowSums, points_bar: np.ndarray, weight_bar: np.ndarray
 ) -> Parameters:
@@ -856,7 +856,7 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> CrossCovariance:
     products = [reduce(mul, [matrices[factor] for factor in term]) for term in terms]
     return reduce(add, products), pull
 
-
+# %% ../../nbs/04_interdomain.ipynb #f0c65300
 def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool = False) -> CrossCovariance:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
     their pull-back to the parameters of the kernel, of A and of B. Levels are left to
@@ -885,7 +885,7 @@ def closed_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
         return transposed(*data_vjp(kernel, B, A))
     return wave_vjp(kernel, A, B)
 
-
+# %% ../../nbs/04_interdomain.ipynb #f0c65301
 def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     """`pair_vjp` for points and derivatives."""
     if isinstance(kernel, Product):

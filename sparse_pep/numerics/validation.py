@@ -116,31 +116,7 @@ def require_finite(values: np.ndarray, name: str) -> None:
             "square overflows. Choose other units."
         )
 
-# %% ../../nbs/internals/numerics/validation.ipynb #b26f8671
-def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.ndarray:
-    """`values` as an array of real numbers, or of objects that stand for them; cells without a
-    value pass. If `least` is given, it must be a table (N, D) of so many rows and one column.
-    ValueError for anything else, TypeError for other objects (scikit-learn's rule).
-    """
-    if issparse(values):
-        raise ValueError(f"`{name}` must be dense, not sparse: `{name}.toarray()` makes it so.")
-    if isinstance(values, np.ma.MaskedArray):
-        require_unmasked(values, name)
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"`{name}` must have rows of one length.") from error
-    if array.dtype.kind == "c":
-        raise ValueError(f"`{name}` must be real: Complex data not supported.")
-    if array.dtype.kind in "mMV":
-        raise ValueError(f"`{name}` must hold numbers; got {array.dtype}.")
-    if array.dtype.kind in "OUS":
-        require_numbers(array, name)
-    if least is not None:
-        require_table(array, name, least)
-    return array
-
-
+# %% ../../nbs/internals/numerics/validation.ipynb #b26f8670
 REMEDIES = {
     "X": " Give a table of text as a dataframe.",
     "y": " For labels use SparsePEPClassifier.",
@@ -164,7 +140,7 @@ def require_numbers(values: np.ndarray, name: str) -> None:
                 f"one number; got {short_repr(cell)}{where}.{REMEDIES.get(name, '')}"
             ) from error
 
-
+# %% ../../nbs/internals/numerics/validation.ipynb #b26f867f
 def require_table(values: np.ndarray, name: str, least: int) -> None:
     """Raise a ValueError unless `values` have two dimensions, `least` rows and a column."""
     shape = values.shape
@@ -181,6 +157,30 @@ def require_table(values: np.ndarray, name: str, least: int) -> None:
                 f"Input `{name}`: Found array with {size} {part}(s) (shape={shape}) while "
                 f"a minimum of {smallest} is required."
             )
+
+# %% ../../nbs/internals/numerics/validation.ipynb #b26f8671
+def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.ndarray:
+    """`values` as an array of real numbers, or of objects that stand for them; cells without a
+    value pass. If `least` is given, it must be a table (N, D) of so many rows and one column.
+    ValueError for anything else, TypeError for other objects (scikit-learn's rule).
+    """
+    if issparse(values):
+        raise ValueError(f"`{name}` must be dense, not sparse: `{name}.toarray()` makes it so.")
+    if isinstance(values, np.ma.MaskedArray):
+        require_unmasked(values, name)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must have rows of one length.") from error
+    if array.dtype.kind == "c":
+        raise ValueError(f"`{name}` must be real: Complex data not supported.")
+    if array.dtype.kind in "mMV":
+        raise ValueError(f"`{name}` must hold numbers; got {array.dtype}.")
+    if array.dtype.kind in "OUS":
+        require_numbers(array, name)
+    if least is not None:
+        require_table(array, name, least)
+    return array
 
 # %% ../../nbs/internals/numerics/validation.ipynb #d2afdde7
 def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
