@@ -23,7 +23,7 @@ from . import __version__, plots
 from .data.cells import is_table
 from .estimators import SparsePEPClassifier, SparsePEPRegressor
 from .estimators.base import PowerEPEstimator
-from .estimators.diagnostics import as_text, table
+from .estimators.summary import as_text, table
 from .numerics.validation import as_floats
 
 # %% ../nbs/internals/report.ipynb #2e785603

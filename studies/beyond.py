@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -56,14 +57,14 @@ def fit(job: dict, max_iter: int, tol: float, most_rows: int) -> list[dict]:
         model = SparsePEPClassifier(likelihood="probit", **options)
     found = fitted(model, data.X[train], data.y[train])
     without = copy(model)
-    without._local = None
+    without._state = replace(model._state, local=None)
     rows = [
         {"prediction": "global", "used": None}
         | found
         | scores_of(without, data.X[test], data.y[test])
     ]
     if not job["tight"]:
-        own = {"prediction": "local", "used": model._local is not None}
+        own = {"prediction": "local", "used": model._state.local is not None}
         rows.append(own | found | scores_of(model, data.X[test], data.y[test]))
     return rows
 

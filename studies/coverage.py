@@ -13,6 +13,7 @@ from scipy.special import ndtr, ndtri
 from sparse_pep import LBFGS, SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.datasets import Dataset, random_splits
 from sparse_pep.estimators.base import PowerEPEstimator
+from sparse_pep.estimators.predict import latent_moments
 from studies.common import CLASSIFICATION, at_hand, fitted, grid_of, loaded, study_name
 from studies.runner import Study
 
@@ -58,9 +59,10 @@ def pit_of(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """P(Y ≤ y) (S,) of each target; of whole numbers a random place between P(Y < y) and P(Y ≤
     y).
     """
-    mean, var = model._latent(X)
-    likelihood = model.likelihood_
-    y = model._encoding.targets(y)
+    state = model._state
+    mean, var = latent_moments(state, X)
+    likelihood = state.likelihood
+    y = state.encoder.targets(y)
     if isinstance(model, SparsePEPRegressor):
         return ndtr((y - mean) / np.sqrt(var + likelihood.noise_variance))
     upper = likelihood.average_cdf(y, mean, var)

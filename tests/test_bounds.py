@@ -220,21 +220,22 @@ def test_the_estimator_trains_and_reports_the_tight_form(more, tmp_path):
     model = SparsePEPRegressor(**LEARN | more).fit(
         X[twice], Y[twice, 0], known_variance=KNOWN[twice]
     )
-    rows = Rows(X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._blocks)
+    rows = Rows(X[twice], Y[twice, 0], 1.0, KNOWN[twice], blocks=model._state.settings.blocks)
     problem = Problem(rows, model.power_, tight=True, jitter=1e-8)
-    fit, gradient = model_gradient(model._model, problem)
+    fit, gradient = model_gradient(model._state.model, problem)
     assert error(model.log_marginal_likelihood_value_, fit.log_evidence) < 1e-12
     trace = model.diagnostics_["log_evidence_trace"]
     assert trace[-1] > trace[0]
     assert isinstance(model.training, Adam) or error(trace[-1], fit.log_evidence) < 1e-9
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
-    assert (again._jitter, again._tight) == (model._jitter, True)
+    assert again._state.settings.jitter == model._state.settings.jitter
+    assert again._state.settings.tight
     assert again.tight
     assert "tight form" in again.summary()
     model.set_params(tight=False)  # a fitted model stays as it is
     assert gradient_error(model.log_marginal_likelihood_gradient(), gradient) < 1e-9
-    expected = model_leave_one_out(model._model, fit, problem)
+    expected = model_leave_one_out(model._state.model, fit, problem)
     assert error(model.leave_one_out(), expected) < 1e-9
 
 

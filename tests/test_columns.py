@@ -323,9 +323,11 @@ def test_a_loaded_model_knows_its_columns(model, quiet, tmp_path):
 def test_a_file_whose_columns_do_not_fit_is_refused(model, tmp_path):
     model.save(tmp_path / "m.npz")
     state = read_archive(tmp_path / "m.npz", "sparse_pep model", FORMAT_VERSION)
-    columns = state["columns"]
+    encoder = state["fitted"]["encoder"]
+    columns = encoder["columns"]
     for wrong in (None, 5, columns[1:], columns[:1] + columns):
-        changed = state | {"columns": wrong}
+        fitted = state["fitted"] | {"encoder": encoder | {"columns": wrong}}
+        changed = state | {"fitted": fitted}
         write_archive(tmp_path / "bad.npz", changed, "sparse_pep model", FORMAT_VERSION)
         with pytest.raises(ValueError, match="cannot be used"):
             load(tmp_path / "bad.npz")

@@ -96,7 +96,9 @@ each_model = pytest.mark.parametrize("name", MODELS)
 def law_of(model):
     """Mean (C, S) and covariance (C, S, S) of each latent function at the test inputs."""
     mean, _ = model.predict_f(TEST)
-    _, cov = model_covariance(model._model, model._posteriors, model._encoding.inputs(TEST))
+    state = model._state
+    inputs = state.encoder.inputs(TEST)
+    _, cov = model_covariance(state.model, state.posterior.functions, inputs)
     if np.ndim(model.y_scale_):
         cov = np.square(model.y_scale_).reshape(-1, 1, 1) * cov
     means = mean.T.reshape(-1, len(TEST))

@@ -203,7 +203,7 @@ def pair(name):
     """The models of a case: that of arrays, and that of a source."""
     case = SAME[name]
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("base", "fitting"):
+        for module in ("ingest", "fitting"):
             patch.setattr(f"sparse_pep.estimators.{module}.SAMPLE_ROWS", case.sample_rows)
         return both(case.kind, case.y, case.rows, case.columns, **case.arguments)
 

@@ -26,7 +26,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, base, load
+from sparse_pep.estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, conclude, load
 from sparse_pep.estimators.arguments import likelihood_named
 from sparse_pep.estimators.classifier import classifier_likelihood
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints
@@ -292,15 +292,12 @@ def test_another_process_predicts_the_same_bits(name, saved):
 def test_what_was_fitted_comes_back(name, saved):
     model, _, loaded, _ = saved[name]
     assert_equal(loaded.parameters(), model.parameters())
-    objects = ("_fit_", "kernel_", "features_", "mean_", "priors_", "diagnostics_")
+    objects = ("kernel_", "features_", "mean_", "priors_", "diagnostics_")
     for attribute, value in vars(model).items():
         if attribute.endswith("_") and attribute not in objects:
             other = getattr(loaded, attribute)
             assert_equal((other, np.asarray(other).dtype), (value, np.asarray(value).dtype))
-    assert_equal(
-        (loaded._jitter, loaded._tight, loaded._blocks),
-        (model._jitter, model._tight, model._blocks),
-    )
+    assert_equal(vars(loaded._state.settings), vars(model._state.settings))
     assert repr(loaded.priors_) == repr(model.priors_)
 
 
@@ -348,7 +345,7 @@ def test_a_clone_has_the_arguments_and_no_fit(name, saved):
 def test_a_pickle_has_the_data_unless_they_are_a_source(name, saved):
     model = saved[name].model
     again = pickle.loads(pickle.dumps(model))
-    assert hasattr(again, "_data") == (name != "a source")
+    assert (again._state.training is not None) == (name != "a source")
     if name != "a source":
         assert_equal(again.leave_one_out(), model.leave_one_out())
         theta = vector_of(model)
@@ -390,7 +387,9 @@ def test_no_object_is_unpickled(name, tmp_path):
 
 def test_labels_that_cannot_be_saved(tmp_path):
     model = classifier()
-    model.classes_ = np.array([(1,), (2, 3)], dtype=object)
+    state = model._state
+    labels = np.array([(1,), (2, 3)], dtype=object)
+    model._state = replace(state, encoder=replace(state.encoder, classes=labels))
     with pytest.raises(ValueError, match="text or numbers"):
         model.save(tmp_path / "model.npz")
     assert not list(tmp_path.iterdir())
@@ -463,7 +462,7 @@ def test_a_fit_that_fails_leaves_the_fit_before_it(monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(base, "model_evidence", interrupted)
+    monkeypatch.setattr(conclude, "model_evidence", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, 100 * y)
     assert vars(model) == before
@@ -1003,7 +1002,7 @@ def test_inference_that_does_not_converge_is_said(monkeypatch):
     def impatient(*arguments, **named):
         return replace(model_evidence(*arguments, **named), converged=False, change=0.5)
 
-    monkeypatch.setattr(base, "model_evidence", impatient)
+    monkeypatch.setattr(conclude, "model_evidence", impatient)
     with pytest.warns(ConvergenceWarning, match="inference did not converge.*0.5"):
         assert not classifier().converged_
 
@@ -1212,8 +1211,11 @@ def test_summaries_advise_where_there_is_reason(case, tmp_path):
 
 def test_a_block_size_makes_blocks_of_neighbours():
     model = fixed_model(blocks=4, power=1.0)
-    assert np.bincount(model._blocks).max() <= 4
-    spread = [np.ptp(X[model._blocks == b], axis=0).max() for b in np.unique(model._blocks)]
+    assert np.bincount(model._state.settings.blocks).max() <= 4
+    spread = [
+        np.ptp(X[model._state.settings.blocks == b], axis=0).max()
+        for b in np.unique(model._state.settings.blocks)
+    ]
     assert np.median(spread) < 0.5 * np.ptp(X)
     each, alone = (
         fixed_model(**given, power=1.0).log_marginal_likelihood_value_
@@ -1228,7 +1230,7 @@ def test_neighbours_have_one_weight_and_one_power():
     weight = np.resize([1.0, 2.0, 2.0], 40)
     power = np.where(X[:, 0] > 0.0, 1.0, 0.3)
     model = SparsePEPRegressor(**KEPT, blocks=4, power=power, random_state=0).fit(X, y, weight)
-    partition = Partition(model._blocks)
+    partition = Partition(model._state.settings.blocks)
     assert np.array_equal(partition.shared(weight, "weight"), weight)
     assert np.array_equal(partition.shared(model.power_, "power"), power)
     assert 2 < np.mean(partition.sizes)

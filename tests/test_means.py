@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
-from sparse_pep.estimators.persistence import from_config, to_config
+from sparse_pep.estimators.config import from_config, to_config
 from sparse_pep.means import MEANS, ConstantMean, LinearMean, ZeroMean, starting_mean
 from sparse_pep.training import LBFGS
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from reference import multiclass as reference
 from reference.compare import error, gradient_error
 
-from sparse_pep.estimators.persistence import from_config, to_config
+from sparse_pep.estimators.config import from_config, to_config
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import SquaredExponential

@@ -153,25 +153,25 @@ def test_bytes_may_be_changed_or_missing(saved, tmp_path):
     "place, value, words",
     [
         (("version",), np.inf, "damaged"),
-        (("state", "feature_names"), 5, "it cannot be used"),
+        (("state", "fitted", "columns", "names"), 5, "it cannot be used"),
         (
-            ("state", "fitted", "y_scale_"),
+            ("state", "fitted", "encoder", "y_scale"),
             np.inf,
             "its `y_scale_` must hold finite numbers; got inf",
         ),
         (
-            ("state", "latent", "0", "b"),
+            ("state", "fitted", "posterior", "latent", "0", "b"),
             [[1.0]],
             "its posterior must have Cholesky factors of shape (4, 4) and vectors of 4 numbers",
         ),
         (
-            ("state", "fitted", "n_features_in_"),
+            ("state", "fitted", "columns", "n_features"),
             10**12,
             "its `x_range_` must hold the least and the largest value of 1000000000000 inputs",
         ),
         (("state", "estimator"), "load", "its `estimator` must be one of SparsePEPRegressor"),
         (
-            ("state", "likelihood", "kind"),
+            ("state", "fitted", "model", "likelihood", "kind"),
             "Probit",
             "`model.npz` is a sparse_pep model file, but it cannot be used",
         ),

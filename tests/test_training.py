@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparse_pep import SparsePEPRegressor
 from sparse_pep import model as models
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.estimators import base
+from sparse_pep.estimators import conclude
 from sparse_pep.features import GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Linear, SquaredExponential
@@ -325,7 +325,7 @@ def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
     for module, name in ((lbfgs, "evidence_and_gradient"), (stochastic, "visit")):
         monkeypatch.setattr(module, name, partial(stopping, getattr(module, name)))
     # the last inference
-    monkeypatch.setattr(base, "model_evidence", partial(stopping, models.model_evidence))
+    monkeypatch.setattr(conclude, "model_evidence", partial(stopping, models.model_evidence))
     whole = fitted()
     last = len(calls)
     for moment in (*moments, last):

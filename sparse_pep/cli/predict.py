@@ -19,13 +19,12 @@ from .options import PredictOptions
 from .output import check_files, check_output, print_result, write_csv
 from .trial import predictions
 from ..data.columns import unseen_values_text
-from ..data.passes import count_extrapolating_rows
 from ..data.reader import TABLES, table_files
 from ..data.sources import ArraySource
 from ..data.tables import Layout, table_layout
 from ..estimators import SparsePEPClassifier, load
 from ..estimators.base import PowerEPEstimator
-from ..estimators.relevance import beyond_text
+from ..estimators.extrapolation import extrapolating_rows, extrapolation_text
 from ..numerics.validation import is_names
 
 # %% ../../nbs/internals/cli/predict.ipynb #5be3b947
@@ -95,8 +94,7 @@ class PredictedRows:
     def predict(self, X: np.ndarray) -> list[np.ndarray]:
         """The columns of the predictions at X (n, D), each (n,)."""
         model = self.model
-        inputs = model._encoding.inputs(X)
-        self.extrapolations.append(count_extrapolating_rows(inputs, model._limits))
+        self.extrapolations.append(extrapolating_rows(model._state, X))
         self.n_rows += len(X)
         rows = ArraySource(X)
         with warnings.catch_warnings():
@@ -111,7 +109,7 @@ class PredictedRows:
         """What to say of the rows that were predicted and that training did not see the like of."""
         texts = [
             unseen_values_text(self.unseen_values),
-            beyond_text(self.model, self.extrapolations),
+            extrapolation_text(self.model._state, self.extrapolations),
         ]
         return [text for text in texts if text]
 

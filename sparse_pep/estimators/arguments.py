@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
 from numbers import Real
@@ -209,16 +208,13 @@ class Rule(NamedTuple):
             return low <= value < high and (not self.whole or float(value).is_integer())
         if isinstance(value, self.kinds):
             return type(value) not in (Kernel, Features)
-        if (
-            self.entries is None
-            or not isinstance(value, Collection)
-            or getattr(value, "ndim", 1) != 1
-        ):
+        return self.entries is not None and self.admits_entries(value)
+
+    def admits_entries(self, value: object) -> bool:
+        """Whether an argument may be this collection."""
+        if not isinstance(value, Collection) or getattr(value, "ndim", 1) != 1:
             return False
-        for entry in value:
-            if not isinstance(entry, self.entries):
-                return False
-        return len(value) >= self.fewest
+        return len(value) >= self.fewest and all(isinstance(part, self.entries) for part in value)
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #012e1759
 POWER_NAMES = ("auto", "log_loss", "held_out")
@@ -323,37 +319,42 @@ RULES = {
 }
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #6e0c4778
-def check_arguments(model: Any) -> None:
+def check_arguments(options: Arguments) -> None:
     """Check everything that can be checked before the data are seen. ValueError if an argument is
     invalid, which says what it must be and what was given.
     """
-    training = model._trainer if RULES["training"].admits(model.training) else None
-    values = vars(model) | ({} if training is None else vars(training))
+    values = dict(vars(options))
+    if RULES["training"].admits(options.training) and options._trainer is not None:
+        values |= vars(options._trainer)
     for name, rule in RULES.items():
         if name in values and not rule.admits(values[name]):
             raise ValueError(f"`{name}` must {rule.words}; got {short_repr(values[name])}.")
-    file = values.get("checkpoint")
-    if file is not None:
-        path = Path(file) if isinstance(file, (str, os.PathLike)) else None
-        if path is None or path.is_dir() or not path.parent.is_dir():
-            raise ValueError(
-                "`checkpoint` must name a file in a folder that exists, or None; got "
-                f"{short_repr(file)}."
-            )
-        if model.n_inducing == "auto" and model.features is None:
-            raise ValueError(
-                "`checkpoint` holds one training run, but `n_inducing='auto'` makes "
-                "several; leave it out."
-            )
-    held_out = isinstance(model.power, str) and model.power == "held_out"
-    if held_out and not isinstance(training, LBFGS):
+    if values.get("checkpoint") is not None:
+        require_checkpoint(options, values["checkpoint"])
+    held_out = isinstance(options.power, str) and options.power == "held_out"
+    if held_out and not isinstance(options._trainer, LBFGS):
         raise ValueError(
             "`power='held_out'` needs `training` by L-BFGS, because it trains at several powers."
         )
-    if model.tight and model.local is not None:
+    if options.tight and options.local is not None:
         raise ValueError(
             "`local` exchanges the sites of Power EP, which the tight form changes: set "
             "`tight=False`, or `local=None`."
+        )
+
+
+def require_checkpoint(options: Arguments, file: object) -> None:
+    """Raise a ValueError unless training may be saved to this file."""
+    path = Path(file) if isinstance(file, (str, os.PathLike)) else None
+    if path is None or path.is_dir() or not path.parent.is_dir():
+        raise ValueError(
+            "`checkpoint` must name a file in a folder that exists, or None; got "
+            f"{short_repr(file)}."
+        )
+    if options.n_inducing == "auto" and options.features is None:
+        raise ValueError(
+            "`checkpoint` holds one training run, but `n_inducing='auto'` makes "
+            "several; leave it out."
         )
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #b0b8b65f
@@ -411,15 +412,3 @@ def require_power(power: float | ArrayLike, n_data: int | None) -> np.ndarray:
             f"`power` must lie in [0, 1], from variational (0) to EP (1); got {bad.flat[0]}."
         )
     return power
-
-# %% ../../nbs/internals/estimators/arguments.ipynb #710368de
-@contextmanager
-def all_or_nothing(model: Arguments) -> Iterator[None]:
-    """A context that restores the model to its previous state if the statements in it fail."""
-    before = dict(vars(model))
-    try:
-        yield
-    except BaseException:
-        vars(model).clear()
-        vars(model).update(before)
-        raise

@@ -5,84 +5,45 @@
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
-from ..data.cells import BadCell, frame_of, is_table
-from ..data.columns import ASKED, Columns, columns_if_mixed, unseen_values_text
-from ..data.encoder import EncodedSource, Encoder, source_of, targets_of
-from ..data.passes import count_extrapolating_rows, noise_piece, predict_piece
-from ..data.sources import Source, chosen_rows, require_counted, require_targets
-from . import diagnostics, persistence
-from sparse_pep.estimators.arguments import (
-    Arguments,
-    all_or_nothing,
-    check_arguments,
-    require_power,
-    seeded,
+from ..data.encoder import Encoder
+from ..data.sources import Source
+from .arguments import Arguments, check_arguments
+from sparse_pep.estimators.conclude import (
+    TrainedModel,
+    conclude_fit,
+    value_range,
+    warn_of_training,
 )
-from sparse_pep.estimators.fitting import (
-    Data,
-    counted,
-    diagnostics_of,
-    distinct_rows,
-    functionals,
-    observing,
-    rows_for_prediction,
-    rows_of_arrays,
+from .fitted import FittedEstimator
+from .fitting import Data, Run
+from .functionals import encoded_data, with_observation_model
+from sparse_pep.estimators.ingest import (
+    Ingested,
+    RawData,
+    TargetKind,
+    ingest,
+    require_noise_for_known_variance,
+    with_monotone_signs,
 )
-from .relevance import Relevance, beyond_text, reach, relevance
-from sparse_pep.estimators.starting import (
-    require_trainable_units,
-    starting_model,
-    with_priors,
+from .inputs import InputColumns
+from .starting import require_trainable_units, starting_model
+from .state import FittedState, Settings, publish, restored_on_failure
+from .strategies import strategy_for, training_options
+from sparse_pep.estimators.update import (
+    later_data,
+    require_like_first,
+    start_again,
+    with_earlier_rows,
 )
-from .strategies import strategy_for, training_options, with_signs
-from ..features import InducingPoints
-from ..inference import Problem, Rows
+from ..inference import Rows
 from ..likelihoods import Likelihood
-from ..likelihoods.heteroscedastic import GaussianByRow
-from sparse_pep.model import (
-    Model,
-    loo_predict,
-    model_evidence,
-    model_gradient,
-    model_leave_one_out,
-    model_posterior,
-    predictive_log_density,
-    stack_if_several,
-    value_kernel_and_likelihood,
-)
-from ..numerics.parameters import from_vector, to_vector
-from sparse_pep.numerics.validation import (
-    as_floats,
-    inputs_2d,
-    is_number,
-    require_each,
-    require_finite,
-    require_real,
-    require_rows,
-    require_whole,
-    short_repr,
-    warn_caller,
-)
-from ..observations import MEAN, SIGN, Observation, Observed, Value
-from ..posterior.draws import SampledFunctions, sampled_functions
-from ..posterior.local import local_covariance, local_predict
-from ..streaming import summarise_posterior
-from ..training import TrainingResult, greedy_points
-from ..training.initialise import SAMPLE_ROWS
-from ..training.options import Clock
-from ..training.run import check_fixed
+from ..model import Model
+from ..training import TrainingResult
 
 # %% auto #0
 __all__ = []
@@ -91,25 +52,35 @@ __all__ = []
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from sparse_pep.training.options import BaseEstimator
-
-    class ClassifierMixin(BaseEstimator):
-        def score(
-            self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-        ) -> float: ...
-
-    class RegressorMixin(BaseEstimator):
-        def score(
-            self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-        ) -> float: ...
-else:
-    from sklearn.base import ClassifierMixin, RegressorMixin
-
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
+def start_of(data: Data, likelihood: Likelihood, options: Arguments, run: Run) -> Model:
+    """The model from which a fit starts."""
+    values = (data.values or data).sample
+    places = data.sample if data.values is None else Rows(data.places)
+    if options.training is not None:
+        require_trainable_units(values, likelihood, options._scales)
+    start = starting_model(options, values, places, likelihood, run.rng)
+    return start if data.parts is None else with_observation_model(start, data)
+
+
+def train_as_asked(
+    start: Model, data: Data, options: Arguments, run: Run
+) -> tuple[TrainingResult, Data]:
+    """The result of training by the strategy that the arguments ask for, and the data on which the
+    model was trained.
+    """
+    problem = data.problem(options.jitter, options.tight)
+    train = strategy_for(options, data)
+    result = train(start, problem, training_options(options), run.rng, run.clock)
+    if result.problem is not None:
+        data = data.trained_on(result.problem)
+    return result, data
+
+# %% ../../nbs/internals/estimators/base.ipynb #16620243
 @dataclass(eq=False, repr=False, kw_only=True)
-class PowerEPEstimator(Arguments):
+class PowerEPEstimator(FittedEstimator):
     """The base class of the estimators. A subclass adds arguments to the constructor, and defines
-    `_checked_targets` and `_encoding_of`.
+    `_targets` and `_encoder_for`.
 
     Parameters
     ----------
@@ -171,13 +142,11 @@ class PowerEPEstimator(Arguments):
         and `quadrature_error`.
     """
 
-    _many_outputs = False
+    _targets = TargetKind()
 
     if TYPE_CHECKING:  # what a subclass defines
 
-        def _checked_targets(self, y: ArrayLike) -> np.ndarray: ...
-        def _encoding_of(self, data: Data) -> Encoder: ...
-        def _starting_likelihood(self, data: Data) -> Likelihood: ...
+        def _encoder_for(self, ingested: Ingested, classes: ArrayLike | None) -> Encoder: ...
 
     def fit(
         self,
@@ -221,7 +190,7 @@ class PowerEPEstimator(Arguments):
             there is one, and if it comes again, the interrupt is passed on, and the estimator is
             what it was before.
         """
-        return self._fit(X, y, sample_weight, known_variance)
+        return self._fit(RawData(X, y, sample_weight, known_variance))
 
     def partial_fit(
         self,
@@ -248,1108 +217,60 @@ class PowerEPEstimator(Arguments):
         ----------
         Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
         """
-        return self._fit(X, y, sample_weight, known_variance, first=not hasattr(self, "_model"))
+        raw = RawData(X, y, sample_weight, known_variance)
+        return self._update(raw) if self.__sklearn_is_fitted__() else self._fit(raw)
 
-    def _fit(self, X, y, sample_weight, known_variance=None, first=True) -> Self:
-        """`fit`, or with `first=False` `partial_fit`: check, encode, start, train, conclude. Then
-        the summary of the earlier data stands in for them.
-        """
-        with all_or_nothing(self):
+    def _fit(self, raw: RawData) -> Self:
+        """The steps of `fit`."""
+        with restored_on_failure(self):
             check_arguments(self)
-            clock = Clock(getattr(self._trainer, "max_time", None))
-            seed = seeded(self.random_state).randint(2**31)
-            # the first is the same without blocks
-            rng = np.random.default_rng(seed)
-            of_blocks = np.random.default_rng((seed, 1))
-            X = [X] if isinstance(X, Observation) else X
-            if not first and self._model.kernel.of_functionals and not isinstance(X, list):
-                if self._source_of(X) is not None:
-                    raise ValueError(
-                        "`partial_fit` of a model of observations needs a table in "
-                        "memory, or a list of observations; got a source."
-                    )
-                X = [Value(self._numbers(X), y)]
-                y = None
-            data = self._rows_of(X, y, sample_weight, known_variance, rng, of_blocks, first)
-            n_before = 0
-            n_new = None
-            if first:
-                encoding = self._encoding_of(data)
-                if np.any(data.few.known_variance) and not encoding.likelihood.sites_known:
-                    raise ValueError(
-                        "`known_variance` is added to Gaussian noise, and this likelihood "
-                        "has none: leave it out."
-                    )
-                self.y_mean_ = encoding.y_mean
-                self.y_scale_ = encoding.y_scale
-                self.x_mean_ = encoding.x_mean
-                self.x_scale_ = encoding.x_scale
-                if encoding.x_mean is None:
-                    self.x_mean_ = np.zeros(data.few.X.shape[1])
-                    self.x_scale_ = np.ones(data.few.X.shape[1])
-                data = data.encoded(encoding)
-                values = (data.values or data).sample
-                places = data.sample if data.values is None else Rows(data.places)
-                if self.training is not None:
-                    require_trainable_units(values, encoding.likelihood, self._scales)
-                start = starting_model(self, values, places, encoding.likelihood, rng)
-                start = start if data.parts is None else observing(start, data)
-            else:
-                data = data.encoded(self._encoding.for_later(data.rows))
-                n_before = self.n_samples_seen_
-                n_new = data.rows.n_data
-                start, data = self._start_again(data)
-            problem = data.problem(self.jitter, self.tight)
-            strategy = strategy_for(self, data)
-            result = strategy(start, problem, training_options(self), rng, clock)
-            if result.problem is not None:
-                data = data.trained_on(result.problem)
-            final = result, data, self.jitter, self.tight, self.local
-            try:
-                self._set_fitted_state(*final)
-            except KeyboardInterrupt:
-                if not clock.interrupt(has_result=bool(result.counts)):
-                    raise
-                self._set_fitted_state(*final)
-            signs = self.diagnostics_.get("wrong_slopes", (0,))[-1]  # which are no samples
-            self.n_samples_seen_: int = n_before + (
-                self.diagnostics_["n_samples"] - signs if first else n_new
-            )
-            self.diagnostics_["interrupted"] = clock.interrupted
-            ranges = [
-                self.x_mean_ + self.x_scale_ * np.stack(data.moments[0][-2:]),
-                *([] if first else [self.x_range_]),
-            ]
-            self.x_range_ = np.stack([np.min(ranges, axis=0)[0], np.max(ranges, axis=0)[1]])
-            reason = result.message
-            remedy = f"raise `{result.limit}` or `tol`"
-            if clock.interrupted:
-                if clock.reason not in reason:
-                    reason = f"{clock.reason}; the best result before: {reason}"
-                remedy = "the model is the best so far"
-                self.converged_ = False
-                self.diagnostics_["message"] = reason
-            if clock.interrupted or not result.converged:
-                warn_caller(
-                    f"training stopped before it converged ({reason}); {remedy} (see the "
-                    "page “Training that stops early”).",
-                    ConvergenceWarning,
-                )
+            run = Run.begin(self)
+            ingested = ingest(self, raw, run)
+            if self.monotone:
+                ingested = with_monotone_signs(self, ingested, run)
+            encoder = self._encoder_for(ingested, raw.classes)
+            require_noise_for_known_variance(ingested.data, encoder)
+            later = encoder.for_later(ingested.data.rows)
+            data = encoded_data(ingested, later, self, run)
+            start = start_of(data, encoder.likelihood, self, run)
+            result, data = train_as_asked(start, data, self, run)
+            publish(self, self._concluded(ingested.columns, encoder, data, result, run))
+            warn_of_training(result, run.clock)
         return self
 
-    def _start_again(self, data: Data) -> tuple[Model, Data]:
-        """The model from which `partial_fit` starts, and the data with the memory of earlier
-        ones.
-        """
-        start = with_priors(self._model, self, data.places)
-        kinds = [type(part) for part in data.parts or ()]
-        if kinds != [type(start.likelihood.part(k)) for k in range(len(kinds))]:
-            raise ValueError(
-                "`partial_fit` needs observations of the kinds that `fit` had, in the same order."
-            )
-        check_fixed(start, self.fixed)
-        moving = any(f"features.{name}" not in self.fixed for name in start.features.parameters())
-        moving &= self.training is not None
-        memory = replace(
-            summarise_posterior(
-                self._posteriors, self.log_marginal_likelihood_value_, self.features_
-            ),
-            kept=not moving,
-        )
-        if moving and isinstance(start.features, InducingPoints):
-            points = np.vstack([start.features.Z, data.places])
-            asked = 0 if self.features is not None or self.n_inducing == "auto" else self.n_inducing
-            size = max(len(start.features), asked)
-            chosen = greedy_points(start.kernel, points, min(size, len(points)))
-            start = replace(start, features=InducingPoints(chosen))
-        return start, replace(
-            data, memory=memory, power=np.asarray(self.power_) if data.power is None else data.power
-        )
+    def _update(self, raw: RawData) -> Self:
+        """The steps of `partial_fit`."""
+        earlier = self._fitted()
+        with restored_on_failure(self):
+            check_arguments(self)
+            run = Run.begin(self)
+            ingested = ingest(self, later_data(earlier, raw), run, earlier.columns)
+            require_like_first(earlier, ingested)
+            encoder = earlier.encoder.for_later(ingested.data.rows)
+            data = encoded_data(ingested, encoder, self, run)
+            start, data = start_again(earlier, data, self)
+            result, data = train_as_asked(start, data, self, run)
+            state = self._concluded(ingested.columns, earlier.encoder, data, result, run)
+            publish(self, with_earlier_rows(state, earlier))
+            warn_of_training(result, run.clock)
+        return self
 
-    def _rows_of(self, X, y, sample_weight, known_variance, rng, of_blocks, first) -> Data:
-        """The data of a fit, checked and in the user's units: of arrays those with a positive
-        weight. Data after the first fit are checked against those of the first.
-        """
-        if isinstance(X, list) and any(isinstance(one, Observation) for one in X):
-            data = self._values_of(X, y, rng, first)
-            return self._observed(data, X, sample_weight, known_variance, rng, of_blocks, first)
-        kinds = {} if self.column_types == "from_dtype" else self.column_types
-        types = kinds if first else self.columns_
-        source = source_of(
-            X, y, sample_weight, known_variance, isinstance(self, ClassifierMixin), types
-        )
-        if source is not None:
-            if source is X and kinds:
-                raise ValueError(
-                    "`column_types` belongs to the source: give it where the source is made."
-                )
-            data = self._of_source(source, rng, first, warn=source is not X)
-        else:
-            in_frame = not isinstance(X, np.ndarray) and is_table(X)
-            if first:
-                self.columns_: Columns | None = None
-                if kinds and not in_frame:
-                    raise ValueError(
-                        f"`column_types` {short_repr(kinds)} needs a dataframe: an array holds "
-                        "numbers only; leave it out."
-                    )
-                if in_frame or pd.isna(require_real(X, "X", 1)).any():
-                    try:
-                        table = X if in_frame else as_floats(X, "X")
-                        self.set_table_encoder(
-                            columns_if_mixed(table, kinds, sample_weight), warn=True
-                        )
-                    except ValueError as error:
-                        raise ValueError(f"`X`: {error}") from None
-                if self.columns_ is not None and not in_frame:
-                    del self.feature_names_in_
-            X = X if self.columns_ is None and not in_frame else self._numbers(X)
-            n_rows = len(require_real(X, "X", 1))  # scikit-learn's checks do not say what or where
-            if y is not None:
-                y = self._checked_targets(y)
-                require_rows(n_rows, y, self._many_outputs)
-            rules = {"dtype": np.float64, "ensure_all_finite": False}
-            if isinstance(self, RegressorMixin):
-                rules |= {"y_numeric": True, "multi_output": self._many_outputs}
-            if self.columns_ is None:
-                X, y = validate_data(self, X, y, reset=first, **rules)
-            else:
-                X, y = check_X_y(X, y, estimator=self, **rules)
-            require_finite(X, "X")
-            data = rows_of_arrays(self, X, y, sample_weight, known_variance, rng, of_blocks)
-        in_blocks = data.few.blocks is not None
-        if self.local not in (None, "auto") and in_blocks != (self.local == "blocks"):
-            words = (
-                "with `blocks`, whose rows share a site: leave them out"
-                if in_blocks
-                else "without `blocks`: give them"
-            )
-            raise ValueError(
-                f"`local` cannot be {short_repr(self.local)} {words}, or set `local` to 'auto'."
-            )
-        if not first and data.few.y.shape[1:] != self._outputs:
-            n_rows = data.rows.n_data
-            outputs = data.few.y.shape[1:]
-            raise ValueError(
-                f"`y` must have shape {(n_rows, *self._outputs)}, with the outputs of "
-                f"`fit`; got {(n_rows, *outputs)}."
-            )
-        if self.monotone and first:
-            rows = data.few if isinstance(data.rows, Source) else data.rows
-            columns = [
-                np.broadcast_to(column, rows.n_data)
-                for column in (rows.weight, rows.known_variance)
-            ]
-            return self._observed(data, [Value(rows.X, rows.y)], *columns, rng, of_blocks, first)
-        return data
-
-    def _observed(
-        self, data, observations, sample_weight, known_variance, rng, of_blocks, first
-    ) -> Data:
-        """The data of a fit to observations, of which `data` are the values, with the signs that
-        `monotone` asks for.
-        """
-        columns = sample_weight, known_variance
-        if self.monotone and first:
-            names = (
-                getattr(self, "feature_names_in_", ())
-                if self.columns_ is None
-                else self.columns_.names
-            )
-            observations, *columns = with_signs(
-                self, data, observations, *columns, list(names), rng
-            )
-        return replace(
-            data, finish=partial(functionals, self, observations, *columns, rng, of_blocks)
-        )
-
-    def _values_of(
+    def _concluded(
         self,
-        observations: Sequence[Observation],
-        y: ArrayLike | None,
-        rng: np.random.Generator,
-        first: bool,
-    ) -> Data:
-        """The inputs and targets among observations from which scales, classes and starting values
-        are taken, in the user's units: those that have the likelihood of the estimator, or else
-        all.
-        """
-        if y is not None or any(getattr(one, "y", None) is None for one in observations):
-            raise ValueError(
-                "`X` must be a list of observations with targets of their own, and `y` "
-                "must be None."
-            )
-        widths = [one.X.shape[1] for one in observations]
-        if not first and (widths[0] != len(self.x_mean_) or not self._model.kernel.of_functionals):
-            raise ValueError(
-                f"observations in `partial_fit` need {len(self.x_mean_)} columns and a "
-                "model that was fitted to observations."
-            )
-        if len(set(widths)) > 1:
-            raise ValueError(f"`X` must have as many columns in each observation; got {widths}.")
-        if first:
-            self.columns_ = None
-            self.n_features_in_ = widths[0]
-            vars(self).pop("feature_names_in_", None)
-        own = [one for one in observations if one.likelihood is None and one.level] or list(
-            observations
-        )
-        rows = Rows(
-            np.concatenate([one.X for one in own]),
-            self._checked_targets(np.concatenate([vars(one)["y"] for one in own])),
-        )
-        few = (
-            rows.at(chosen_rows(rows.n_data, SAMPLE_ROWS, rng))
-            if rows.n_data > SAMPLE_ROWS
-            else rows
-        )
-        few = distinct_rows(few)[0]
-        return Data(rows, few, few)
-
-    def set_table_encoder(self, columns: Columns | None, warn: bool = False) -> None:
-        """Keep how the columns of a table become those of X, and with `warn` name those left out
-        that the user did not name.
-        """
-        self.columns_ = columns
-        if columns is None:
-            return
-        names = [column.name for column in columns.columns]
-        self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
-        dropped = [
-            f"{c.name!r} ({c.done})"
-            for c in columns.columns
-            if c.kind == "left out" and c.done != ASKED
-        ]
-        if dropped and warn:
-            warn_caller(
-                f"columns of `X` are left out: {', '.join(dropped)}. To keep one, or to "
-                "leave it out without this "
-                "warning, name it in `column_types`.",
-                UserWarning,
-            )
-
-    def _of_source(self, source: Source, rng: np.random.Generator, first: bool, warn: bool) -> Data:
-        """The data of a source in the user's units, after a check that the arguments allow one."""
-        if self.blocks is not None:
-            raise ValueError(
-                f"`blocks` {short_repr(self.blocks)} belongs to the source, `ArraySource(..., "
-                "blocks=labels)`."
-            )
-        if np.ndim(self.power):
-            raise ValueError(
-                "`power` must be one number for a source; give the powers of rows to the "
-                "source itself."
-            )
-        if first:
-            vars(self).pop("feature_names_in_", None)
-            self.n_features_in_ = source.n_dims
-            if getattr(source, "feature_names", None) is not None:
-                self.feature_names_in_ = np.array(source.feature_names, dtype=object)
-            self.set_table_encoder(getattr(source, "encoded_by", None), warn)
-        else:
-            self._require_columns(source)
-        power = None if isinstance(self.power, str) else require_power(self.power, 1)
-        few = source.sample(SAMPLE_ROWS, rng)
-        require_targets(few)
-        require_counted(np.any(few.weight))
-        few = distinct_rows(counted(few, few.weight) if np.ndim(few.weight) else few)[0]
-        return Data(source, few, few, power=power)
-
-    def _set_fitted_state(
-        self,
-        result: TrainingResult,
+        columns: InputColumns,
+        encoder: Encoder,
         data: Data,
-        jitter: float,
-        tight: bool,
-        local: int | str | None,
-    ) -> None:
-        """Set the fitted attributes from the final model, and warn if it has learned nothing."""
-        model = result.model
-        # holds V no longer
-        fit = replace(model_evidence(model, data.problem(jitter, tight), result.start), shards=None)
-        self._model = model
-        self._data = data
-        self._fit_ = fit
-        self._jitter = jitter
-        self._tight = tight
-        self._local_asked = local
-        self._posteriors = fit.posteriors
-        self._blocks = data.rows.blocks if isinstance(data.rows, Rows) else None
-        self._local, entries = (
-            (None, {})
-            if local is None
-            else rows_for_prediction(model, fit, data, jitter, tight, local)
+        result: TrainingResult,
+        run: Run,
+    ) -> FittedState:
+        """The state after training."""
+        model = TrainedModel(
+            kind=type(self),
+            columns=columns.widened(value_range(encoder, data)),
+            encoder=encoder,
+            settings=Settings.of(self, data),
+            data=data,
+            result=result,
+            record=result.diagnostics(self.fixed),
         )
-        self.features_ = model.features
-        self.mean_ = model.mean
-        self.priors_ = model.priors
-        self.kernel_, self.likelihood_ = (
-            value_kernel_and_likelihood(model)
-            if model.kernel.of_functionals
-            else (model.kernel, model.likelihood)
-        )
-        self.power_: float | np.ndarray | None = (
-            float(data.power) if data.power.ndim == 0 else data.power
-        )
-        self.log_marginal_likelihood_value_: float = fit.log_evidence
-        self.converged_ = result.converged and fit.converged
-        self.n_iter_ = result.n_iter
-        self.q_mean_, self.q_cov_, directions = model_posterior(fit.posteriors)
-        self.diagnostics_: dict[str, Any] = (
-            diagnostics_of(result, fit, data, directions, self.fixed) | entries
-        )
-        if self.diagnostics_["learned_nothing"] and "n_evaluations" in self.diagnostics_:
-            warn_caller(f"{diagnostics.LEARNED_NOTHING}.", UserWarning)
-        for name in ("site_precision_", "site_shift_"):
-            vars(self).pop(name, None)
-        if fit.site_precision is not None:
-            shift = stack_if_several(fit.site_shift)
-            self.site_precision_: np.ndarray = stack_if_several(fit.site_precision)
-            # (N, K)
-            self.site_shift_: np.ndarray = shift.T if fit.posteriors[0].b.ndim > 1 else shift
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        """The trained parameters by name, unconstrained: positive ones as their logarithms, and
-        inducing points as they are. With `standardize` they refer to the standardised inputs.
-        """
-        check_is_fitted(self)
-        return self._model.parameters()
-
-    def log_marginal_likelihood(
-        self, theta: ArrayLike | None = None, eval_gradient: bool = False
-    ) -> float | tuple[float, np.ndarray]:
-        """log Z_PEP of the training data in nats, and with `eval_gradient` also its gradient (P,).
-
-        `theta` (P,) holds all values of `parameters()`, one after the other; by default these are
-        the fitted ones. The cost is 2NM² flops, or 7NM² with the gradient. Where sites have to be
-        found by iteration, each sweep costs as much again.
-        """
-        data = self._training_data("`log_marginal_likelihood`")
-        model = self._model
-        if theta is not None:
-            theta = as_floats(theta, "theta")
-            like = self.parameters()
-            size = np.size(to_vector(like))
-            if theta.shape != (size,) or not np.all(np.isfinite(theta)):
-                words = f"{size} finite numbers, the parameters {', '.join(like)}"
-                raise ValueError(
-                    f"`theta` must be {words}; got {short_repr(theta)} of shape {theta.shape}."
-                )
-            try:
-                model = model.with_parameters(from_vector(theta, like))
-            except ValueError as error:
-                raise ValueError(f"`theta`: {error}") from error
-        problem = data.problem(self._jitter, self._tight)
-        if eval_gradient:
-            fit, gradient = model_gradient(model, problem, self._fit_.start)
-            return fit.log_evidence, to_vector(gradient)
-        if theta is None:
-            return self.log_marginal_likelihood_value_
-        return model_evidence(model, problem, self._fit_.start).log_evidence
-
-    def log_marginal_likelihood_gradient(self) -> dict[str, np.ndarray]:
-        """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the
-        same keys.
-        """
-        _, gradient = self.log_marginal_likelihood(eval_gradient=True)
-        return from_vector(gradient, self.parameters())
-
-    def summary_rows(self) -> list[tuple[str, str]]:
-        """The lines of `summary()` as pairs of a name and a value."""
-        check_is_fitted(self)
-        return diagnostics.summary_rows(self, self._bounds())
-
-    def summary(self) -> str:
-        """A text of a few lines, in notebooks a table: what was fitted, how training ended, whether
-        there are enough inducing variables, and what to do about any problem. The cost is that of
-        `log_marginal_likelihood_bounds`, where the bounds exist, and with Gaussian noise and data
-        in memory that of some evidences of twice as many points for at most 4000 rows.
-        """
-        return diagnostics.summary_text(self.summary_rows())
-
-    def save(self, path: str | Path, extra: dict[str, Any] | None = None) -> None:
-        """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no
-        incomplete file is left behind.
-
-        `extra` may hold arrays and values that JSON can represent; `load` returns it as
-        `extra_`. Neither the training data nor the history of the parameters is saved.
-        """
-        check_is_fitted(self)
-        persistence.save(self, path, extra)
-
-    def _bounds(self) -> tuple[float, float] | None:
-        """Bounds on the exact log marginal likelihood, or None where there are none."""
-        return None
-
-    def _training_data(self, what: str) -> Data:
-        """The training data. ValueError, which names `what` needs them, if they are not
-        available.
-        """
-        check_is_fitted(self)
-        data = getattr(self, "_data", None)
-        if data is None:
-            raise ValueError(
-                f"{what} needs the training data, which are not saved with a model and "
-                "are missing after loading it: call `fit` with them first."
-            )
-        return data
-
-    @property
-    def _encoding(self) -> Encoder:
-        """The map from the user's data to the standardised inputs and encoded targets of the
-        model.
-        """
-        scaling = {}
-        if np.any(self.x_mean_) or np.any(self.x_scale_ != 1.0):
-            scaling = {"x_mean": self.x_mean_, "x_scale": self.x_scale_}
-        classes = getattr(self, "classes_", None)
-        return Encoder(
-            self.likelihood_,
-            self.y_mean_,
-            self.y_scale_,
-            classes,
-            **scaling,
-            columns=self.columns_,
-        )
-
-    @property
-    def _units(self) -> tuple[float | np.ndarray, float | np.ndarray]:
-        """The numbers that are added to f and by which it is multiplied, for the units of y. Of
-        several latent functions of one target only the first has these units.
-        """
-        if self.likelihood_.n_latent == 1:
-            return self.y_mean_, self.y_scale_
-        first = np.arange(self.likelihood_.n_latent) == 0
-        return self.y_mean_ * first, np.where(first, self.y_scale_, 1.0)
-
-    @property
-    def _outputs(self) -> tuple[int, ...]:
-        """The shape of the outputs of one row: () for one output, (K,) for K."""
-        return self._posteriors[0].b.shape[1:]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state for a copy or a pickle: everything but a source, whose data are stored
-        elsewhere.
-        """
-        state = super().__getstate__()
-        data = getattr(self, "_data", None)
-        away = data is not None and isinstance(data.rows, Source)
-        return {k: v for k, v in state.items() if not (away and k == "_data")}
-
-    def predict_f(
-        self, X: ArrayLike, blocks: ArrayLike | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C latent
-        functions or outputs. Their units are those of f and f²; where f is the mean of y, those are
-        the units of y. (Of a mean and a log noise variance, only the first has the units of y.)
-        Cost 2SM² flops for each latent function.
-
-        `blocks` (S,) are the labels of the blocks that the rows belong to, if the model
-        predicts from its blocks (`local`); by default each row belongs to the nearest.
-
-        An observation of `sparse_pep.observations` without targets asks for another functional of f
-        than its values, such as `Slope(X, dim=0)`. Its units are those of its targets.
-        """
-        if isinstance(X, Observation):
-            mean, var = self._functional(X)
-            return self._level(mean.T) - (0.0 if X.level else self._units[0]), self._spread(var.T)
-        mean, var = self._latent(X, blocks)
-        return self._level(mean.T), self._spread(var.T)
-
-    def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
-        """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or
-        labels that `fit` was given.
-        """
-        return self._log_density(X, y)
-
-    def relevance(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        groups: Mapping[str, Sequence[int]] | None = None,
-        n_repeats: int = 5,
-        random_state: int | np.random.RandomState | None = 0,
-    ) -> Relevance:
-        """How much the model depends on each column of X (N, D), or on each of the `groups` of
-        columns: by the lengthscales, and by the loss of log density of y (N,) when the column is
-        shuffled `n_repeats` times. Rows that the model has not seen are best. A group has a name
-        and numbers of encoded columns; by default each column that `fit` was given is one.
-        `summary()` then shows the result.
-        """
-        check_is_fitted(self)
-        found = relevance(self, X, y, groups, n_repeats, random_state)
-        self.diagnostics_["relevance"] = str(found)
-        return found
-
-    def sample_f(
-        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
-    ) -> np.ndarray:
-        """Joint draws (S, n_samples) of the latent function at X (S, D), or (S, C, n_samples)
-        for C latent functions or outputs, in the units of `predict_f`. Cost O(S³).
-        """
-        X = self._test_inputs(X, "`sample_f`")
-        n_samples = require_whole(n_samples, "n_samples")
-        draws = self._draws(X, n_samples, seeded(random_state))
-        if draws.ndim == 2:
-            return self._level(draws)
-        scaled = self._level(np.moveaxis(draws, 0, -1))  # (S, n, C)
-        return np.moveaxis(scaled, -1, 1)
-
-    def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
-    ) -> np.ndarray:
-        """Draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, each of one
-        draw of f. Cost O(S³).
-        """
-        X = self._test_inputs(X, "`sample_y`")
-        n_samples = require_whole(n_samples, "n_samples")
-        random = seeded(random_state)
-        f = np.swapaxes(self._draws(X, n_samples, random), -1, -2)
-        y = self.likelihood_.at(X).sample(f, np.random.default_rng(random.randint(2**31)))
-        y = self._encoding.inverse(y.T)  # (S, n) or (S, n, K)
-        return y if y.ndim == 2 else np.moveaxis(y, -1, 1)
-
-    def sample_functions(
-        self,
-        n: int = 1,
-        random_state: int | np.random.RandomState | None = 0,
-        n_features: int = 1000,
-    ) -> SampledFunctions:
-        """`n` joint draws of the latent function that can be evaluated anywhere, with their
-        gradients, at a cost that is linear in the number of inputs.
-
-        The law is that of `sample_f`, up to an error of the prior covariances that falls like
-        1/√`n_features`. All draws of one call share it.
-
-        Parameters
-        ----------
-        n : int
-            Number of draws.
-        n_features : int
-            Number of random waves for each term of the kernel, of which the prior part of a draw
-            is made. With 1000 the error of a prior correlation is about 0.02.
-        """
-        check_is_fitted(self)
-        n = require_whole(n, "n")
-        n_features = require_whole(n_features, "n_features")
-        if self._local is not None:
-            raise ValueError(
-                "`sample_functions` draws from the posterior of the inducing variables, "
-                "but this model predicts from nearby rows (`local`): fit with local=None, "
-                "or use `sample_f`."
-            )
-        rng = np.random.default_rng(seeded(random_state).randint(2**31))
-        scales = (self.x_mean_, self.x_scale_), (self.y_mean_, self.y_scale_)
-        return sampled_functions(
-            replace(self._model, kernel=self.kernel_), self._posteriors, n, n_features, rng, *scales
-        )
-
-    def _draws(self, X: np.ndarray, n_samples: int, random: np.random.RandomState):
-        """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the
-        model's units.
-        """
-        self._warn_extrapolation(count_extrapolating_rows(X, self._limits))
-        mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
-        means = np.atleast_2d(mean)
-        covs = np.broadcast_to(cov, (len(means), *cov.shape[-2:]))
-        pairs = zip(means, covs, strict=True)
-        return stack_if_several([random.multivariate_normal(*pair, n_samples).T for pair in pairs])
-
-    def _latent(
-        self, X: ArrayLike, blocks: ArrayLike | None = None, only_mean: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of f at X, each (S,) or (C, S), in the model's units; with
-        `only_mean` the variance may be 0.
-        """
-        if not hasattr(self, "_model"):
-            check_is_fitted(self)
-        how = (
-            self._model,
-            self._posteriors,
-            self._local,
-            self._limits,
-            only_mean and self._local is None,
-        )
-        if isinstance(X, Observation) and isinstance(self, ClassifierMixin):
-            return self._functional(X)
-        source = self._source_of(X)
-        if source is None:
-            X = self._test_inputs(X)
-            _, beyond, mean, var = predict_piece(
-                Rows(X), *how, None if blocks is None else self._blocks_of(blocks, len(X))
-            )
-            self._warn_extrapolation(beyond)
-            return mean, var
-        if blocks is not None:
-            raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
-        _, beyond, *parts = zip(*self._encoded(source).each(predict_piece, *how), strict=True)
-        self._warn_extrapolation(*beyond)
-        return tuple(np.concatenate(part, axis=-1) for part in parts)
-
-    def _functional(self, X: Observation) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of a functional of f, in the shapes of `_latent` and in the model's
-        units.
-        """
-        check_is_fitted(self)
-        D = len(self.x_mean_)
-        model = self._model
-        if (
-            X.X.shape[1] != D
-            or X.code == SIGN
-            or model.mean.parameters()
-            or self._local is not None
-        ):
-            raise ValueError(
-                f"`X` of {type(X).__name__} must have {D} columns, and be no SlopeSign, "
-                "whose slopes `Slope` asks for; the model needs mean=None and local=None."
-            )
-        model = (
-            model
-            if model.kernel.of_functionals
-            else replace(model, kernel=Observed(model.kernel, D))
-        )
-        return local_predict(model, self._posteriors, self._encoding.inputs(X.rows()))
-
-    def _warn_extrapolation(self, *found: np.ndarray | None) -> None:
-        """Warn once of what `count_extrapolating_rows` found in pieces of X."""
-        if text := beyond_text(self, found):
-            warn_caller(f"`X`: {text}", UserWarning)
-
-    @property
-    def _limits(self) -> np.ndarray:
-        """The ends of the range of the training inputs and how far the kernel reaches, (3, D),
-        in the model's units.
-        """
-        return np.vstack(
-            [self._encoding.inputs(self.x_range_), reach(self.kernel_, self.x_range_.shape[1])]
-        )
-
-    def _likelihood_at(self, X: ArrayLike) -> Likelihood:
-        """The likelihood of the rows of X, whose noise may depend on codes in X."""
-        if not self.likelihood_.categorical_dims:
-            return self.likelihood_
-        source = self._source_of(X)
-        if source is None:
-            return self.likelihood_.at(self._test_inputs(X))
-        return GaussianByRow(
-            np.concatenate(list(self._encoded(source).each(noise_piece, self.likelihood_)))
-        )
-
-    def _source_of(self, *data: object, labels: bool = False) -> Source | None:
-        """The source for data that are not those of the first fit, or None if they are in
-        memory.
-        """
-        return source_of(*data, labels=labels, column_types=getattr(self, "columns_", None))
-
-    def _blocks_of(self, blocks: ArrayLike, n_rows: int) -> np.ndarray:
-        """The numbers of blocks (S,) with these labels."""
-        if self._local is None or self._local.blocks is None:
-            raise ValueError(
-                "`blocks` needs a model that predicts from its blocks: fit it with "
-                "`blocks` and `local='blocks'`, or leave `blocks` out."
-            )
-        labels = np.asarray(blocks)
-        if labels.shape != (n_rows,):
-            raise ValueError(
-                f"`blocks` must have a label for each of {n_rows} rows of `X`; got shape "
-                f"{labels.shape}."
-            )
-        known = {label: number for number, label in enumerate(self._local.labels.tolist())}
-        numbers = np.array([known.get(label, -1) for label in labels.tolist()])
-        if np.any(numbers < 0):
-            unknown = labels[numbers < 0][0].item()
-            raise ValueError(f"`blocks` must hold labels of the fit; got {short_repr(unknown)}.")
-        return numbers
-
-    def _encoded(self, source: Source) -> EncodedSource:
-        """The source with its inputs encoded for the model, after a check of its columns."""
-        check_is_fitted(self)
-        self._require_columns(source)
-        return EncodedSource(source, self._encoding.only_inputs())
-
-    def _require_columns(self, source: Source) -> None:
-        """Raise a ValueError unless a source has the same columns as in the fit, in the same
-        order.
-        """
-        if source.n_dims != len(self.x_mean_):
-            raise ValueError(
-                f"the source has {source.n_dims} columns; the model was fitted to "
-                f"{len(self.x_mean_)}."
-            )
-        names = getattr(source, "feature_names", None)
-        own = (
-            getattr(self, "feature_names_in_", None)
-            if self.columns_ is None
-            else self.columns_.names
-        )
-        if names is not None and own is not None and list(names) != list(own):
-            raise ValueError(
-                f"the source has the columns {short_repr(list(names))}; the model was fitted "
-                f"to {short_repr(list(own))}, in this order. "
-                "Name them in this order with `columns=` where the source is made."
-            )
-
-    def _test_inputs(self, X: ArrayLike, what: str = "this") -> np.ndarray:
-        """X (S, D) encoded for the model, after a check of its columns against those of the fit."""
-        if not hasattr(self, "_model"):
-            check_is_fitted(self)
-        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and len(X) > 0
-        if (
-            plain
-            and X.shape[1] == self.n_features_in_
-            and self.columns_ is None
-            and not hasattr(self, "feature_names_in_")
-        ):
-            require_finite(X, "X")  # all other checks take longer than the prediction of a few rows
-            return self._encoding.inputs(X)
-        if isinstance(X, Observation):
-            raise ValueError(
-                f"`X` must be a table here; got {type(X).__name__}, which `predict_f` takes."
-            )
-        if self._source_of(X) is not None:
-            raise ValueError(
-                f"{what} needs `X` as an array in memory, since it uses the covariance "
-                "between all rows; got a source. "
-                "For means and standard deviations of a source use `predict` or `predict_f`."
-            )
-        X = self._numbers(X, warn=True)
-        require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
-        if self.columns_ is None:
-            X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-        X = as_floats(X, "X")
-        require_finite(X, "X")
-        return self._encoding.inputs(X)
-
-    def _numbers(self, X: ArrayLike, warn: bool = False) -> ArrayLike:
-        """The columns of numbers for a dataframe, or for an array, if the model was fitted to a
-        mixed one or to an array with gaps; with `warn`, a warning says what of it training did not
-        see. Everything else is returned as it is.
-        """
-        columns = getattr(self, "columns_", None)
-        if columns is None:  # scikit-learn refuses names of which some are texts
-            return (
-                frame_of(X)
-                if is_table(X) and len({isinstance(name, str) for name in X.columns}) > 1
-                else X
-            )
-        if not is_table(X):
-            X = require_real(X, "X", 1)
-            in_frame = hasattr(self, "feature_names_in_")
-            if in_frame or X.shape[1] != self.n_features_in_:
-                if X.shape[1] == len(columns.names):
-                    return X
-                words = (
-                    f"a dataframe: give one with the columns {short_repr(columns.used)}"
-                    if in_frame
-                    else f"{self.n_features_in_} features: give these"
-                )
-                raise ValueError(
-                    f"`X` has {X.shape[1]} features, but the model was fitted to {words}, "
-                    f"or the {len(columns.names)} columns of numbers of "
-                    "`columns_.transform`."
-                )
-            X = frame_of(as_floats(X, "X"))
-        try:
-            numbers = columns.transform(X)
-        except BadCell as fault:
-            row = "" if fault.row is None else f", row {fault.row} (counted from 0)"
-            raise ValueError(f"`X`{row}: {fault}.") from None
-        if warn and (text := unseen_values_text(columns.unseen_values(X))):
-            warn_caller(f"`X`: {text}", UserWarning)
-        return numbers
-
-    def _spread(self, var: np.ndarray) -> np.ndarray:
-        """Variances (S,) or (S, C) in the model's units, converted to the units of y²; (S, K)
-        for K outputs.
-        """
-        var = var[:, None] * np.ones(self._outputs) if self._outputs else var
-        return np.square(self._units[1]) * var
-
-    def _level(self, f: np.ndarray) -> np.ndarray:
-        """Values of f in the model's units, with functions or outputs along the last axis, in
-        the units of `predict_f`.
-        """
-        mean, scale = self._units
-        return mean + scale * f
-
-    def _log_density(
-        self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
-    ) -> np.ndarray:
-        """`predict_log_density`, with noise of known variance (S,) added if it is given."""
-        mean, var = self._latent(X)
-        y = np.asarray(y)
-        shape = mean.shape[-1:] + self._outputs
-        if y.shape != shape:
-            raise ValueError(f"`y` must have shape {shape}, one row for each of X; got {y.shape}.")
-        encoding = self._encoding
-        if known_variance is not None:
-            what = "the known noise variance of each y"
-            known = require_each(known_variance, "known_variance", len(y), what)
-            var = var + known / np.max(self.y_scale_) ** 2
-        y = encoding.targets(y if encoding.classes is not None else as_floats(y, "y"))
-        density = predictive_log_density(self._likelihood_at(X), y, mean, var)
-        return density - self._log_scale()
-
-    def _log_scale(self) -> float:
-        """The log Jacobian of the scaling, in nats: how much lower the log density is of y than
-        of the scaled y.
-        """
-        return float(np.sum(np.log(self.y_scale_) * np.ones(self._outputs)))
-
-    def _compared(self, X, y, sample_weight) -> tuple[Any, ...]:
-        """X, and the targets and weights in memory with which predictions at X are compared."""
-        labels = isinstance(self, ClassifierMixin)
-        source = self._source_of(X, y, sample_weight, labels=labels)
-        if source is not None:
-            return source, *targets_of(source)
-        if y is None:
-            raise ValueError("`y` is missing: a score compares predictions with targets.")
-        return X, y, sample_weight
-
-    def leave_one_out(self) -> np.ndarray:
-        """log p(yₙ | all other training data) (N,) in nats, of each training row.
-
-        It is computed from the cavity that leaves out the whole site of the row, without a second
-        fit: kernel, likelihood and inducing points remain those of all data. With `blocks`, the
-        other rows of the block stay in. Predictions are global, also with `local`. The value is NaN
-        where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not
-        available.
-        """
-        problem = self._left_out("`leave_one_out`")
-        density = model_leave_one_out(self._model, self._fit_, problem)
-        if not self._model.kernel.of_functionals:
-            return density - self._log_scale()
-        groups = problem.rows.X[:, -1].astype(int)
-        likelihood = self._model.likelihood
-        density = density - self._log_scale() * np.array(
-            [likelihood.part(k).real_targets for k in groups]
-        )
-        return density[problem.rows.X[:, -2] != SIGN]  # which are no data
-
-    def leave_one_out_f(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance of the latent function at each training input, given all other training
-        data. Shapes and units are those of `predict_f`; cost, NaN and errors those of
-        `leave_one_out`.
-        """
-        problem = self._left_out("`leave_one_out_f`")
-        mean, var = loo_predict(self._model, self._fit_, problem)
-        if not self._model.kernel.of_functionals:
-            return self._level(mean.T), self._spread(var.T)
-        code = problem.rows.X[:, -2]
-        data = code != SIGN
-        return (self._level(mean.T) - self._units[0] * (code > MEAN))[data], self._spread(var.T)[
-            data
-        ]
-
-    def _left_out(self, what: str) -> Problem:
-        """The problem to which the fitted model is the answer."""
-        return self._training_data(what).problem(self._jitter, self._tight)
-
-    def add_inducing(self, points: int | ArrayLike) -> Self:
-        """Add inducing points to the fitted model; its other parameters are unchanged. Cost O(NM²).
-
-        Parameters
-        ----------
-        points : int or array (m, D)
-            The new points, or their number. Of a number, each is placed at the training input
-            that the points so far explain least; with a source, at one of a sample of its inputs.
-        """
-        Z = self._inducing_points()
-        X = self._data.places
-        if isinstance(points, (list, tuple)) or np.ndim(points):
-            more = inputs_2d(points, "points")
-            if 0 in more.shape or more.shape[1] != Z.shape[1]:
-                raise ValueError(
-                    f"`points` must have shape (m, {Z.shape[1]}), m > 0; got "
-                    f"{more.shape}: {more.shape[1]} features."
-                )
-            require_finite(more, "`points`")
-            return self._with_points(np.vstack([Z, self._encoding.inputs(more)]))
-        size = len(Z) + require_whole(points, "points", most=len(X), words=", or an array")
-        all_points = greedy_points(self.kernel_, X, size, first=Z)
-        if len(all_points) < size:
-            warn_caller(
-                f"only {len(all_points) - len(Z)} inducing points were added; more would "
-                "explain nothing further.",
-                UserWarning,
-            )
-        return self._with_points(all_points)
-
-    def remove_inducing(self, points: int | ArrayLike) -> Self:
-        """Remove inducing points from the fitted model; its other parameters are unchanged. Cost
-        O(NM²).
-
-        Parameters
-        ----------
-        points : int or array of int
-            The rows of the points in `features_.Z`, or their number. Of a number, those are
-            removed that the remaining points explain best.
-        """
-        Z = self._inducing_points()
-        if not isinstance(points, (list, tuple)) and np.ndim(points) == 0:
-            count = require_whole(points, "points", most=len(Z) - 1, words=", or an array")
-            return self._with_points(greedy_points(self.kernel_, Z, len(Z) - count))
-        rows = np.asarray(points)
-        whole = rows.dtype.kind in "iu" and rows.ndim == 1
-        if not whole or np.any((rows < 0) | (rows >= len(Z))):
-            raise ValueError(
-                f"`points` must be row numbers from 0 to {len(Z) - 1}; got {short_repr(points)}."
-            )
-        if len(left := np.delete(Z, rows, axis=0)) == 0:
-            raise ValueError("`points` must leave at least one inducing point.")
-        return self._with_points(left)
-
-    def _inducing_points(self) -> np.ndarray:
-        """Z (M, D) of a fitted model whose features are inducing points."""
-        self._training_data("changing inducing points")
-        if not isinstance(self.features_, InducingPoints):
-            raise ValueError(
-                "only inducing points can be added or removed; the features are "
-                f"{type(self.features_).__name__}."
-            )
-        return self.features_.Z
-
-    def _with_points(self, Z: np.ndarray) -> Self:
-        """This estimator with inducing points Z (M, D), given in the model's units."""
-        data = self._data
-        if data.memory is not None:
-            data = replace(data, memory=replace(data.memory, kept=False))
-        entries = self.diagnostics_ | {"message": "inducing points were changed"}
-        model = replace(self._model, features=InducingPoints(Z))
-        result = TrainingResult(
-            model=model, converged=self.converged_, n_iter=self.n_iter_, entries=entries
-        )
-        with all_or_nothing(self):
-            self._set_fitted_state(result, data, self._jitter, self._tight, self._local_asked)
-        return self
-
-# %% ../../nbs/internals/estimators/base.ipynb #875bfe61
-FAR = 10.0  # standard deviations from zero
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class RealTargets(RegressorMixin, PowerEPEstimator):
-    """An estimator whose targets are numbers.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    y_mean_, y_scale_ : float or ndarray (K,)
-        The numbers that are subtracted from y and by which the result is divided; 0 and 1 if y is
-        not scaled.
-    {attributes}
-    """
-
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> np.ndarray: ...
-
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
-        standard deviation (S,); (S, K) for K outputs. Cost 2SM² flops, or 2SM in addition to Kuf
-        for a mean that needs no variance.
-        """
-        check_is_fitted(self)
-        alone = self.likelihood_.mean_from_mean and not return_std
-        mean, var = self._likelihood_at(X).predict(*self._latent(X, only_mean=alone))
-        mean = self._encoding.inverse(mean.T)
-        return (
-            (mean, np.multiply.outer(np.sqrt(var), self.y_scale_ * np.ones(self._outputs)))
-            if return_std
-            else mean
-        )
-
-    def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> np.ndarray:
-        """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the
-        probabilities q (Q,) between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S,
-        K, Q) for K outputs. They are exact to about 1e-8 and cost some hundred evaluations of a
-        distribution function for each row, some thousand if it has little noise.
-        """
-        q = np.atleast_1d(as_floats(q, "q"))
-        if q.ndim != 1 or not np.all((q > 0.0) & (q < 1.0)):
-            raise ValueError(
-                "`q` must hold probabilities between 0 and 1, such as [0.05, 0.95]; got "
-                f"{short_repr(q.tolist())}."
-            )
-        mean, var = self._latent(X)
-        likelihood = self._likelihood_at(X)
-        return np.stack(
-            [self._encoding.inverse(likelihood.quantile(p, mean, var).T) for p in q], axis=-1
-        )
-
-    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at
-        X (S, D) lies with the probability `level`, and beyond each end with half of the rest. Where
-        y is a whole number, the probability is at least this.
-        """
-        if not is_number(level) or not 0.0 < level < 1.0:
-            raise ValueError(
-                "`level` must be a probability between 0 and 1, such as 0.9; got "
-                f"{short_repr(level)}."
-            )
-        ends = self.predict_quantiles(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
-        return ends[..., 0], ends[..., 1]
-
-    def _checked_targets(self, y: ArrayLike) -> np.ndarray:
-        """y as an array of finite numbers, float64."""
-        y = np.asarray(require_real(y, "y"), dtype=float)
-        if y.ndim == 2 and np.any(np.isnan(y)):
-            raise ValueError(
-                "Input y contains NaN: where outputs have gaps, turn X and y into rows "
-                "with `sparse_pep.kernels.stack_outputs`, and use a kernel with "
-                "`Coregion`."
-            )
-        require_finite(y, "y")
-        return y
-
-    def _encoding_of(self, data: Data) -> Encoder:
-        """The map from the user's data to those of the model."""
-        few = data.few
-        likelihood = self._starting_likelihood(data)
-        real = likelihood.real_targets
-        several = few.y.ndim == 2
-        if several and not self._many_outputs:
-            raise ValueError(
-                "the source must have one target per row for this estimator; it has several."
-            )
-        if several and self._scales and np.any(few.known_variance):
-            raise ValueError(
-                "`known_variance` needs `standardize=False` where `y` has several "
-                "columns, because each column has its own scale."
-            )
-        if np.any(data.constant):
-            k = int(np.argmax(data.constant))
-            where = "all rows of the source"
-            where = where if isinstance(data.rows, Source) else f"all {len(data.rows.X)} rows"
-            which = f"column {k} of `y`" if several else "`y`"
-            value = np.atleast_2d(few.y.T)[k, 0]
-            warn_caller(
-                f"{which} has one value only ({value} in {where}): there is nothing to "
-                "learn but this value.",
-                UserWarning,
-            )
-        spread = np.where(np.std(few.y, axis=0) > 0.0, np.std(few.y, axis=0), np.inf)
-        far = np.max(np.abs(np.mean(few.y, axis=0)) / spread)
-        if real and self.training and not self._scales and self.mean is None and far > FAR:
-            warn_caller(
-                f"the mean of `y` is {far:.0f} times its standard deviation from 0, which "
-                "is the mean of the prior; "
-                "set `standardize=True` or `mean='constant'`.",
-                UserWarning,
-            )
-        level = real and self.training and np.all(data.constant)  # the value itself, everywhere
-        inputs, targets = data.moments
-        if not self._scales:
-            inputs = None
-        if not real or not (self._scales or level):
-            targets = None
-        unscaled = (*getattr(self.kernel, "categorical_dims", ()), *likelihood.categorical_dims)
-        return Encoder.fit(likelihood, inputs, targets, several, None, self.columns_, unscaled)
+        return conclude_fit(model, run.clock)

@@ -7,29 +7,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import issparse
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..data.encoder import Encoder, classes_of
-from ..data.sources import Source, class_numbers
+from ..data.sources import Source
+from . import predict
 from .arguments import likelihood_named
-from .base import ClassifierMixin, PowerEPEstimator
+from .base import PowerEPEstimator
 from .fitting import Data
+from .ingest import Ingested, RawData, TargetKind, unscaled_columns
 from ..likelihoods import Likelihood, Logit, NoisyProbit, Probit, Softmax
 from ..likelihoods.binary import Binary
 from sparse_pep.numerics.validation import (
     require_finite,
     require_labels,
-    require_unmasked,
     short_repr,
 )
 
 # %% auto #0
 __all__ = ['SparsePEPClassifier']
+
+# %% ../../nbs/internals/estimators/classifier.ipynb #45635387
+if TYPE_CHECKING:
+    from sparse_pep.training.options import BaseEstimator
+
+    class ClassifierMixin(BaseEstimator):
+        def score(
+            self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+        ) -> float: ...
+else:
+    from sklearn.base import ClassifierMixin
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #dbb40ff8
 def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likelihood:
@@ -70,6 +81,26 @@ def require_classes(classes: ArrayLike) -> np.ndarray:
     except ValueError as error:
         raise ValueError(f"`classes`: {error}") from error
     return np.unique(labels)
+
+
+def labels_in(data: Data, named: bool) -> np.ndarray:
+    """The labels in the data, sorted. ValueError if they are numbers that are no labels, or if
+    there is one only and the user has not `named` all.
+    """
+    rows = data.rows
+    labels = classes_of(rows) if isinstance(rows, Source) else np.unique(rows.y)
+    try:
+        check_classification_targets(rows.y if data.in_memory else labels)
+    except ValueError as error:
+        raise ValueError(f"`y`: {error}") from error
+    if not named and len(labels) < 2:
+        where = f" in all {len(rows.X)} rows" if data.in_memory else ""
+        raise ValueError(
+            "`y` must have at least two classes; it has one class only "
+            f"({short_repr(labels[0])}{where}). If later data have others, give "
+            "`partial_fit` all labels as `classes`."
+        )
+    return labels
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #f038291d
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -118,6 +149,8 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
 
     likelihood: Likelihood | str = "auto"
 
+    _targets = TargetKind(labels=True)
+
     def __sklearn_tags__(self) -> Any:
         """The tags of scikit-learn, which say whether the likelihood is for more than two
         classes.
@@ -149,61 +182,32 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         sample_weight : array (N,), optional
             As in `fit`.
         """
-        if not hasattr(self, "_model"):
-            self._all_classes = classes
-            try:
-                return self.fit(X, y, sample_weight)
-            finally:
-                vars(self).pop("_all_classes", None)
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+        raw = RawData(X, y, sample_weight, classes=classes)
+        if not self.__sklearn_is_fitted__():
+            return self._fit(raw)
+        fitted = self._fitted().encoder.classes
+        if classes is not None and not np.array_equal(np.unique(classes), fitted):
             raise ValueError(
                 "`classes` must be the same as in the first call, "
-                f"{short_repr(self.classes_.tolist())}; got {short_repr(classes)}."
+                f"{short_repr(fitted.tolist())}; got {short_repr(classes)}."
             )
-        return self._fit(X, y, sample_weight, first=False)
+        return self._update(raw)
 
-    def _checked_targets(self, y: ArrayLike) -> np.ndarray:
-        """y as an array of labels that are all numbers or all text. ValueError otherwise."""
-        if issparse(y):
-            raise ValueError("`y` must be dense, not sparse.")
-        if isinstance(y, np.ma.MaskedArray):
-            require_unmasked(y, "y")
-        try:
-            y = np.asarray(y)
-        except ValueError as error:
-            raise ValueError("`y` must hold one label per row.") from error
-        if y.dtype.kind == "f":
-            require_finite(y, "y")
-        require_labels(y)
-        return y
-
-    def _encoding_of(self, data: Data) -> Encoder:
+    def _encoder_for(self, ingested: Ingested, classes: ArrayLike | None) -> Encoder:
         """The map from the user's data to those of the model. A source that knows its classes
         already gives their numbers: −1 and 1, or 0, 1, 2, …
         """
-        rows = data.rows
-        named = getattr(self, "_all_classes", None)
-        away = isinstance(rows, Source)
-        found = classes_of(rows) if away else np.unique(rows.y)
-        try:
-            check_classification_targets(found if away else rows.y)
-        except ValueError as error:
-            raise ValueError(f"`y`: {error}") from error
-        if named is None and len(found) < 2:
-            where = "" if away else f" in all {len(rows.X)} rows"
-            raise ValueError(
-                "`y` must have at least two classes; it has one class only "
-                f"({short_repr(found[0])}{where}). If later data have others, give "
-                "`partial_fit` all labels as `classes`."
-            )
-        self.classes_: np.ndarray = found if named is None else require_classes(named)
-        likelihood = classifier_likelihood(self.likelihood, len(self.classes_))
-        numbered = away and getattr(rows, "classes", None) is not None
-        labels = class_numbers(self.classes_) if numbered else self.classes_
-        unscaled = getattr(self.kernel, "categorical_dims", ())
-        inputs = data.moments[0] if self._scales else None
+        data = ingested.data
+        labels = labels_in(data, named=classes is not None)
+        if classes is not None:
+            labels = require_classes(classes)
+        likelihood = classifier_likelihood(self.likelihood, len(labels))
         return Encoder.fit(
-            likelihood, inputs, classes=labels, columns=self.columns_, unscaled=unscaled
+            likelihood,
+            inputs=data.moments[0] if self._scales else None,
+            classes=labels,
+            columns=ingested.columns.table,
+            unscaled=unscaled_columns(self, likelihood),
         )
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
@@ -221,22 +225,25 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         """Probabilities (S, C) of the classes at X (S, D), in the order of `classes_`. Cost
         2SM² flops for each latent function.
         """
-        latent = self._latent(X)
-        return self.likelihood_.predict_proba(*latent)
+        return predict.predict_probabilities(self._fitted(), X)
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """The logarithms (S, C) of the probabilities of the classes, accurate even where a
         probability rounds to 0.
         """
-        latent = self._latent(X)
-        each = (self._encoding.targets(np.full(len(latent[0].T), label)) for label in self.classes_)
-        columns = [self.likelihood_.predict_log_density(y, *latent) for y in each]
+        state = self._fitted()
+        latent = predict.latent_moments(state, X)
+        n_rows = latent[0].shape[-1]
+        columns = []
+        for label in state.encoder.classes:
+            y = state.encoder.targets(np.full(n_rows, label))
+            columns.append(state.likelihood.predict_log_density(y, *latent))
         return np.stack(columns, axis=1)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The most probable class (S,) at X (S, D)."""
-        proba = self.predict_proba(X)
-        return self.classes_[np.argmax(proba, axis=1)]
+        state = self._fitted()
+        return state.encoder.classes[np.argmax(predict.predict_probabilities(state, X), axis=1)]
 
     def score(
         self,
@@ -249,4 +256,5 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         scikit-learn's `d2_log_loss_score(y, predict_proba(X))`. A source brings its own y and
         weights.
         """
-        return super().score(*self._compared(X, y, sample_weight))
+        targets = predict.compared_targets(self._fitted(), X, y, sample_weight)
+        return super().score(*targets)

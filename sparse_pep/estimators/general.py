@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 
 from ..data.encoder import classes_of
 from ..data.sources import Source
+from . import predict
 from .arguments import likelihood_named
-from .base import RealTargets
 from .fitting import Data, counted
+from .real_targets import RealTargets
 from ..inference import Rows
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal, Softmax
 
@@ -118,9 +119,10 @@ class SparsePEP(RealTargets):
         with `power=1` is D² of counts by the Poisson deviance. A source brings its own y and
         weights.
         """
-        X, y, sample_weight = self._compared(X, y, sample_weight)
-        density = self.predict_log_density(X, y)
-        if sample_weight is not None:
-            rows = counted(Rows(density[:, None], density), sample_weight)
-            return float(np.average(rows.y, weights=np.broadcast_to(rows.weight, len(rows.y))))
-        return float(np.mean(density))
+        state = self._fitted()
+        X, y, sample_weight = predict.compared_targets(state, X, y, sample_weight)
+        density = predict.predict_log_density(state, X, y)
+        if sample_weight is None:
+            return float(np.mean(density))
+        rows = counted(Rows(density[:, None], density), sample_weight)
+        return float(np.average(rows.y, weights=np.broadcast_to(rows.weight, len(rows.y))))

@@ -9,110 +9,28 @@ __all__ = ['load']
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import is_dataclass
+from dataclasses import replace
 from importlib import import_module
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data.columns import Columns
+from . import predict
 from .arguments import Arguments
-from sparse_pep.features import (
-    Derivative,
-    Fourier,
-    GaussianBlur,
-    InducingPoints,
-    StackedFeatures,
-    Wavelet,
-)
-from ..kernels import KINDS as KERNELS
-from ..likelihoods import LIKELIHOODS, Likelihood, Softmax
-from ..means import MEANS
-from ..model import Model, value_kernel_and_likelihood
+from .config import from_config, to_config
+from .inputs import InputColumns
+from .state import FittedState, publish
+from ..likelihoods import Likelihood
 from ..numerics.files import DAMAGE, as_plain, read_archive, without_arrays, write_archive
-from ..numerics.linalg import Factor
-from ..numerics.validation import require_kind, short_repr
-from ..observations import Observed
-from ..posterior.local import LocalRows
-from ..priors import KINDS as PRIORS
-from ..priors import check_priors
-from ..sites import Posterior
+from ..numerics.validation import short_repr
 from ..training import LBFGS, Adam
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #69a8bb56
-KINDS = {
-    "kernel": KERNELS | {"Observed": Observed},
-    "features": {
-        kind.__name__: kind
-        for kind in (InducingPoints, GaussianBlur, Wavelet, Derivative, Fourier, StackedFeatures)
-    },
-    "likelihood": LIKELIHOODS | {"Softmax": Softmax},
-    "mean": MEANS,
-    "priors": PRIORS,
-    "training": {"LBFGS": LBFGS, "Adam": Adam},
-}
-
-
-def to_config(part: Any, argument: str) -> dict[str, Any]:
-    """The class and the fields of a part of a model, for JSON. ValueError if it is not one of
-    the `KINDS` of its `argument`.
-    """
-    require_kind(part, KINDS[argument], argument)
-    config = {"kind": type(part).__name__}
-    for name in signature(type(part)).parameters:
-        value = getattr(part, name)
-        several = isinstance(value, (list, tuple)) and any(is_dataclass(one) for one in value)
-        config[name] = (
-            [to_config(one, argument) for one in value]
-            if several
-            else to_config(value, argument)
-            if is_dataclass(value)
-            else np.asarray(value).tolist()
-        )
-    return config
-
-# %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
-def from_config(config: dict[str, Any], argument: str) -> Any:
-    """The inverse of `to_config`. ValueError if the kind is unknown or its fields do not fit."""
-    kinds = KINDS[argument]
-    try:
-        values = {name: value for name, value in config.items() if name != "kind"}
-        for name in {"kernels", "features", "parts"} & set(values):
-            values[name] = tuple(from_config(one, argument) for one in values[name])
-        if "kernel" in values:
-            values["kernel"] = from_config(values["kernel"], argument)
-        return kinds[config["kind"]](**values)
-    except (AttributeError, KeyError, TypeError) as error:
-        known = ", ".join(kinds)
-        raise ValueError(
-            f"its `{argument}` is described by {short_repr(config)}, which does not fit; known "
-            f"kinds: {known}."
-        ) from error
-
-# %% ../../nbs/internals/estimators/persistence.ipynb #6eaab522
 FORMAT = "sparse_pep model"
-ESTIMATORS = "SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier"
 FORMAT_VERSION = 1
-SAVED = (
-    "x_mean_",
-    "x_scale_",
-    "x_range_",
-    "y_mean_",
-    "y_scale_",
-    "log_marginal_likelihood_value_",
-    "converged_",
-    "n_iter_",
-    "n_features_in_",
-    "n_samples_seen_",
-    "q_mean_",
-    "q_cov_",
-    "site_precision_",
-    "site_shift_",
-    "diagnostics_",
-)
-NOT_SAVED = (
+ESTIMATORS = ("SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier")
+NOT_SAVED = {  # arguments that the fitted state has, or that are written as parts
     "kernel",
     "features",
     "power",
@@ -122,7 +40,8 @@ NOT_SAVED = (
     "mean",
     "priors",
     "training",
-)
+    "monotone",
+}
 
 
 def require_path(path: str | Path) -> None:
@@ -130,10 +49,9 @@ def require_path(path: str | Path) -> None:
     if not isinstance(path, (str, os.PathLike)) or str(path) == "":
         raise ValueError(f"`path` must be the name of a file; got {short_repr(path)}.")
 
-# %% ../../nbs/internals/estimators/persistence.ipynb #4528a5a8
-def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> None:
-    """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
-    require_path(path)
+
+def require_extra(extra: Mapping[str, object] | None) -> None:
+    """Raise a ValueError unless a file can hold what the user adds to it."""
     if not isinstance(extra, (Mapping, type(None))):
         raise ValueError(f"`extra` must be a dictionary; got {short_repr(extra)}.")
     try:
@@ -142,165 +60,110 @@ def save(model: Any, path: str | Path, extra: dict[str, Any] | None = None) -> N
         raise ValueError(
             f"`extra` may hold only arrays and values that JSON can represent: {error}."
         ) from error
-    arguments = model.get_params(deep=False)
-    posteriors = model._posteriors
-    arguments["monotone"] = [*(model.monotone or {}).items()]  # whose keys may be numbers
-    fitted = {name: getattr(model, name) for name in SAVED if hasattr(model, name)}
-    fitted["diagnostics_"] = {k: v for k, v in model.diagnostics_.items() if k != "parameter_trace"}
-    if hasattr(model, "classes_"):
-        labels = model.classes_
-        if as_objects := labels.dtype.kind == "O":
-            if not all(isinstance(label, (str, int, float)) for label in labels):
-                raise ValueError(
-                    f"only labels that are text or numbers can be saved; got {labels}."
-                )
-            labels = np.asarray(labels.tolist())
-        fitted["classes_"] = {"labels": labels, "objects": as_objects}
-    training = model.training
-    if isinstance(training, (LBFGS, Adam)):
-        training = {k: v for k, v in to_config(training, "training").items() if k != "checkpoint"}
-    state = {
-        "estimator": type(model).__name__,
-        "arguments": {
-            k: v
-            for k, v in arguments.items()
-            if k not in NOT_SAVED and not isinstance(v, Likelihood)
-        },
-        "numerics": {"jitter": model._jitter, "tight": model._tight},
-        "training": training,
-        "power": np.asarray(model.power_),
-        "blocks": model._blocks,
-        "rows": None if model._local is None else model._local.parts(),
-        **{
-            name: to_config(getattr(model._model, name), name)
-            for name in ("kernel", "features", "likelihood", "mean")
-        },
-        "priors": {name: to_config(prior, "priors") for name, prior in model.priors_.items()},
-        "fitted": fitted,
-        "feature_names": list(getattr(model, "feature_names_in_", [])),
-        "columns": None if model.columns_ is None else model.columns_.to_json(),
-        "posterior": {"Kuu": posteriors[0].Kuu.lower, "jitter": posteriors[0].Kuu.jitter},
-        "latent": {str(c): {"B": q.B.lower, "b": q.b} for c, q in enumerate(posteriors)},
+
+# %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
+def arguments_to_dict(estimator: Arguments) -> dict[str, object]:
+    """The arguments of the constructor that are numbers or names, and the optimiser, without its
+    checkpoint.
+    """
+    saved: dict[str, object] = {}
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in NOT_SAVED and not isinstance(value, Likelihood):
+            saved[name] = value
+    saved["training"] = estimator.training
+    if isinstance(estimator.training, (LBFGS, Adam)):
+        fields = to_config(estimator.training, "training")
+        saved["training"] = {k: value for k, value in fields.items() if k != "checkpoint"}
+    saved["monotone"] = [*(estimator.monotone or {}).items()]  # whose keys may be numbers
+    return saved
+
+
+def save(
+    estimator: Arguments,
+    state: FittedState,
+    path: str | Path,
+    extra: Mapping[str, object] | None = None,
+) -> None:
+    """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
+    require_path(path)
+    require_extra(extra)
+    content = {
+        "estimator": state.kind.__name__,
+        "arguments": arguments_to_dict(estimator),
+        "fitted": state.to_dict(),
         "extra": extra or {},
     }
-    write_archive(path, state, FORMAT, FORMAT_VERSION)
+    write_archive(path, content, FORMAT, FORMAT_VERSION)
 
-# %% ../../nbs/internals/estimators/persistence.ipynb #4ea84655
-def require_finite_parts(value: object, name: str) -> None:
-    """Raise a ValueError unless all numbers in a part of a state, at any depth, are finite.
-    `name` is the part's, for messages.
-    """
-    if isinstance(value, dict):
-        for key, part in value.items():
-            require_finite_parts(part, key)
-    elif (
-        value is not None
-        and np.asarray(value).dtype.kind not in "US"
-        and not np.all(np.isfinite(value))
-    ):
-        raise ValueError(f"its `{name}` must hold finite numbers; got {short_repr(value)}.")
+# %% ../../nbs/internals/estimators/persistence.ipynb #f79be0f7
+def kind_named(name: str) -> type[Arguments]:
+    """The class of the estimators with this name."""
+    if name not in ESTIMATORS:
+        raise ValueError(
+            f"its `estimator` must be one of {', '.join(ESTIMATORS)}; got {short_repr(name)}."
+        )
+    return getattr(import_module(Arguments.__module__.rpartition(".")[0]), name)
 
-# %% ../../nbs/internals/estimators/persistence.ipynb #05f51329
-def restored(state: dict[str, Any]) -> Any:
-    """The estimator that a saved state describes, without its training data. ValueError unless its
-    parts fit together: it predicts at two points, and says how it was fitted.
+
+def unfitted(saved: Mapping[str, Any], state: FittedState) -> Arguments:
+    """An estimator with the saved arguments, whose parts are those of the fitted model."""
+    model = state.model
+    training = saved["training"]
+    if isinstance(training, Mapping):
+        training = from_config(training, "training")
+    arguments = {
+        **saved,
+        "kernel": state.kernel,
+        "features": model.features,
+        "fixed": tuple(saved["fixed"]),
+        "monotone": dict(saved["monotone"]) or None,
+        "power": state.settings.power,
+        "blocks": state.settings.blocks,
+        "mean": model.mean if model.mean.parameters() else None,
+        "priors": model.priors or None,
+        "training": training,
+    }
+    if hasattr(state.kind, "likelihood"):
+        arguments["likelihood"] = state.likelihood
+    elif state.likelihood.categorical_dims:
+        arguments["noise_variance"] = state.likelihood
+    return state.kind(**arguments)
+
+
+def require_predictions(state: FittedState) -> None:
+    """Raise a ValueError unless a model predicts at the ends of the range of its inputs, and its
+    probabilities are those of its classes.
     """
-    if state["estimator"] not in ESTIMATORS:
-        raise ValueError(
-            f"its `estimator` must be one of {', '.join(ESTIMATORS)}; got "
-            f"{short_repr(state['estimator'])}."
-        )
-    for name in ("posterior", "latent", "rows", "power", "blocks"):
-        require_finite_parts(state[name], name)
-    require_finite_parts(
-        {name: value for name, value in state["fitted"].items() if name[:2] in ("x_", "y_", "q_")},
-        "fitted",
-    )
-    kind = getattr(import_module(Arguments.__module__.rpartition(".")[0]), state["estimator"])
-    fitted = state["fitted"]
-    parts = {
-        name: from_config(state[name], name)
-        for name in ("kernel", "features", "likelihood", "mean")
-    }
-    priors = {name: from_config(config, "priors") for name, config in state["priors"].items()}
-    training = state["training"]
-    arguments = state["arguments"] | {
-        "fixed": tuple(state["arguments"]["fixed"]),
-        "monotone": dict(state["arguments"]["monotone"]) or None,
-        "power": state["power"],
-        "blocks": state["blocks"],
-        "mean": parts["mean"] if parts["mean"].parameters() else None,
-        "priors": priors or None,
-        "training": from_config(training, "training") if isinstance(training, dict) else training,
-    }
-    model = Model(**parts, priors=priors)
-    kernel, likelihood = value_kernel_and_likelihood(model)
-    if hasattr(kind, "likelihood"):
-        arguments["likelihood"] = likelihood
-    elif likelihood.categorical_dims:
-        arguments["noise_variance"] = likelihood
-    whole = model
-    model = kind(kernel=kernel, features=parts["features"], **arguments)
-    for name in SAVED:
-        if name in fitted or name not in ("site_precision_", "site_shift_"):
-            setattr(model, name, fitted[name])
-    columns = model.columns_ = (
-        None if state["columns"] is None else Columns.from_json(state["columns"])
-    )
-    if columns is not None and len(columns.columns) != model.n_features_in_:
-        raise ValueError("its `columns` must describe each column of the table.")
-    n_inputs = model.n_features_in_ if columns is None else len(columns.names)
-    if np.shape(fitted["x_range_"]) != (2, n_inputs):
-        raise ValueError(
-            f"its `x_range_` must hold the least and the largest value of {n_inputs} "
-            f"inputs; got {short_repr(fitted['x_range_'])}."
-        )
-    model.x_mean_ = fitted["x_mean_"] + np.zeros(n_inputs)
-    model.x_scale_ = fitted["x_scale_"] + np.zeros(n_inputs)
-    classes = fitted.get("classes_")
-    if classes is not None:
-        model.classes_ = (
-            classes["labels"].astype(object) if classes["objects"] else classes["labels"]
-        )
-    model._model = whole
-    model.priors_ = priors
-    check_priors(priors, model.parameters())
-    for name, part in (parts | {"kernel": kernel, "likelihood": likelihood}).items():
-        setattr(model, f"{name}_", part)
-    model.power_ = float(state["power"]) if np.ndim(state["power"]) == 0 else state["power"]
-    model._blocks = state["blocks"]
-    model._local = LocalRows(**state["rows"]) if state["rows"] else None
-    model._jitter = state["numerics"]["jitter"]
-    model._tight = state["numerics"]["tight"]
-    M = len(model.features_)
-    latent = state["latent"].values()
-    factors = [state["posterior"]["Kuu"], *(part["B"] for part in latent)]
-    if any(np.shape(lower) != (M, M) or np.any(np.diag(lower) <= 0.0) for lower in factors) or any(
-        len(part["b"]) != M for part in latent
-    ):
-        raise ValueError(
-            f"its posterior must have Cholesky factors of shape ({M}, {M}) and vectors of "
-            f"{M} numbers, one for each inducing variable."
-        )
-    Kuu = Factor(state["posterior"]["Kuu"], state["posterior"]["jitter"])
-    model._posteriors = [Posterior(Kuu, Factor(part["B"]), part["b"]) for part in latent]
-    model.extra_ = state["extra"]
-    X = model.x_range_
+    ends = state.columns.value_range
+    plain = replace(state, columns=InputColumns(state.columns.n_inputs, value_range=ends))
+    classes = state.encoder.classes
     with np.errstate(all="ignore"):
-        _, var = model._latent(X)
-        found = model.predict(X) if classes is None else model.predict_proba(X)
-    if classes is not None and found.shape != (2, len(model.classes_)):
-        raise ValueError(
-            f"it has {len(model.classes_)} classes, but probabilities of shape {found.shape}."
-        )
-    if not all(np.all(np.isfinite(part)) for part in (*model.predict_f(X), found)):
+        if classes is None:
+            y = predict.predict_mean(plain, ends)
+        else:
+            y = predict.predict_probabilities(plain, ends)
+    if classes is not None and y.shape != (2, len(classes)):
+        raise ValueError(f"it has {len(classes)} classes, but probabilities of shape {y.shape}.")
+    with np.errstate(all="ignore"):
+        latent = predict.predict_f(plain, ends)
+    if not all(np.all(np.isfinite(part)) for part in (*latent, y)):
         raise ValueError("its predictions are not finite.")
-    model.summary()
-    if state["feature_names"]:
-        model.feature_names_in_ = np.array([*state["feature_names"]], dtype=object)
-    return model
 
-# %% ../../nbs/internals/estimators/persistence.ipynb #6db1f04c
+
+def restored(content: Mapping[str, Any]) -> Any:
+    """The estimator that a file describes, without its training data. ValueError unless its parts
+    fit together: it predicts, and says how it was fitted.
+    """
+    kind = kind_named(content["estimator"])
+    state = FittedState.from_dict(kind, content["fitted"])
+    estimator = unfitted(content["arguments"], state)
+    require_predictions(state)
+    publish(estimator, state)
+    estimator.summary()
+    estimator.extra_ = content["extra"]
+    return estimator
+
+# %% ../../nbs/internals/estimators/persistence.ipynb #4ffbaa93
 def load(path: str | Path) -> Any:
     """The model that `save` wrote to a file. Its predictions are the same to the last bit, and its
     `extra_` is the dictionary that was saved with it.
@@ -321,9 +184,9 @@ def load(path: str | Path) -> Any:
     SparsePEPRegressor {'unit': 'metres'}
     """
     require_path(path)
-    state = read_archive(path, FORMAT, FORMAT_VERSION)
+    content = read_archive(path, FORMAT, FORMAT_VERSION)
     try:
-        return restored(state)
+        return restored(content)
     except KeyError as error:
         raise ValueError(
             f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}."

@@ -10,16 +10,16 @@ from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
-from ..data.passes import count_extrapolating_rows
 from ..data.sources import Source
-from .base import RealTargets
+from . import evidence, predict
 from .fitting import Data
+from .ingest import TargetKind
+from .inputs import numeric_columns
+from .real_targets import RealTargets
+from .state import FittedState
 from ..likelihoods import Gaussian, GroupedGaussian
-from ..model import model_bounds
 from ..numerics.validation import require_real, require_rows
-from ..posterior.local import local_covariance
 
 # %% auto #0
 __all__ = ['SparsePEPRegressor']
@@ -74,7 +74,7 @@ class SparsePEPRegressor(RealTargets):
 
     noise_variance: float | GroupedGaussian = 1.0
 
-    _many_outputs = True
+    _targets = TargetKind(several=True)
 
     def __sklearn_tags__(self) -> Any:
         """The tags of scikit-learn. Several outputs and gaps in X are supported, and a fit without
@@ -103,34 +103,20 @@ class SparsePEPRegressor(RealTargets):
         known_variance : array (S,), optional
             Known noise variance of each of these measurements, as in `fit`.
         """
-        return self._log_density(X, y, known_variance)
+        return predict.predict_log_density(self._fitted(), X, y, known_variance)
 
     def log_marginal_likelihood_bounds(self) -> tuple[float, float]:
         """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
         the same kernel and noise. If the two are close, more inducing variables can improve
         little at these parameters. The lower bound is that of `tight=True` at power 0, with the
-        blocks of the fit. Cost 2NM² flops. ValueError after `partial_fit`, because the
+        blocks of the fit. Cost 6NM² flops. ValueError after `partial_fit`, because the
         earlier data are no longer available.
         """
-        data = self._training_data("`log_marginal_likelihood_bounds`")
-        if data.memory is not None:
-            raise ValueError(
-                "`log_marginal_likelihood_bounds` needs all training data, but after "
-                "`partial_fit` the earlier data are gone: call `fit` with all data."
-            )
-        return model_bounds(self._model, data.problem(self._jitter))
+        return evidence.bounds(self._fitted())
 
-    def _bounds(self) -> tuple[float, float] | None:
+    def _bounds(self, state: FittedState) -> tuple[float, float] | None:
         """The bounds, or None unless all training data are in memory."""
-        data = getattr(self, "_data", None)
-        if (
-            data is None
-            or isinstance(data.rows, Source)
-            or data.memory is not None
-            or not self._model.likelihood.sites_known
-        ):
-            return None
-        return self.log_marginal_likelihood_bounds()
+        return evidence.bounds_if_known(state)
 
     def score(
         self,
@@ -142,10 +128,12 @@ class SparsePEPRegressor(RealTargets):
         standard deviations do not matter to it; the mean of `predict_log_density` judges them as
         well. A source brings its own y and weights.
         """
-        X, y, sample_weight = self._compared(X, y, sample_weight)
-        y = self._checked_targets(y)
+        state = self._fitted()
+        X, y, sample_weight = predict.compared_targets(state, X, y, sample_weight)
+        y = self._targets.checked(y)
         if not isinstance(X, Source):
-            require_rows(len(require_real(self._numbers(X), "X", 1)), y, several=True)
+            n_rows = len(require_real(numeric_columns(X, state.columns), "X", 1))
+            require_rows(n_rows, y, several=True)
         return super().score(X, y, sample_weight)
 
     @property
@@ -153,16 +141,17 @@ class SparsePEPRegressor(RealTargets):
         """σ² after training, for the target as it is modelled: scaled targets are
         divided by `y_scale_`.
         """
-        check_is_fitted(self)
-        noise = self.likelihood_.noise_variance
-        return np.array(noise) if self.likelihood_.categorical_dims else float(noise)
+        likelihood = self._fitted().likelihood
+        noise = likelihood.noise_variance
+        return np.array(noise) if likelihood.categorical_dims else float(noise)
 
     @property
     def noise_std_(self) -> float | np.ndarray:
         """σ after training, in units of y; (K,) for K scaled outputs, (G,) for G groups of
         rows, (G, K) for both.
         """
-        return np.multiply.outer(np.sqrt(self.noise_variance_), self.y_scale_)
+        state = self._fitted()
+        return np.multiply.outer(np.sqrt(state.likelihood.noise_variance), state.encoder.y_scale)
 
     @overload
     def predict(
@@ -191,11 +180,6 @@ class SparsePEPRegressor(RealTargets):
         """
         if return_std and return_cov:
             raise ValueError("set `return_std` or `return_cov`, not both.")
-        if not return_cov:
-            return super().predict(X, return_std=True) if return_std else super().predict(X)
-        X = self._test_inputs(X, "`return_cov`")
-        self._warn_extrapolation(count_extrapolating_rows(X, self._limits))
-        mean, cov = local_covariance(self._model, self._posteriors, X, self._local)
-        cov += self.likelihood_.at(X).noise_variance * np.eye(len(X))
-        cov = np.multiply.outer(cov, np.square(self.y_scale_) * np.ones(self._outputs))
-        return self._encoding.inverse(mean.T), cov
+        if return_cov:
+            return predict.predict_mean_and_cov(self._fitted(), X)
+        return super().predict(X, return_std=return_std)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from reference.compare import differences, error, slopes
 
-from sparse_pep.estimators.persistence import from_config, to_config
+from sparse_pep.estimators.config import from_config, to_config
 from sparse_pep.kernels import (
     Categorical,
     Constant,

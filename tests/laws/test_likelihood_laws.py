@@ -16,7 +16,7 @@ from reference.compare import error
 from scipy.special import expit, gammaln, ndtri, stdtr
 
 from sparse_pep import likelihoods
-from sparse_pep.estimators.persistence import KINDS, from_config, to_config
+from sparse_pep.estimators.config import KINDS, from_config, to_config
 from sparse_pep.likelihoods import (
     Beta,
     Binomial,
