@@ -15,6 +15,11 @@ from filelock import FileLock
 BESIDE = Path(__file__).parents[2] / "shared"
 
 
+def pytest_configure(config):
+    """Training that is cut short is meant in tests, and says so with a warning."""
+    config.addinivalue_line("filterwarnings", "ignore::sklearn.exceptions.ConvergenceWarning")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """What is imported stays: the search for garbage, a third of the time of collecting the

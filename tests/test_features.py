@@ -297,7 +297,6 @@ TRAINED = {
 
 @pytest.mark.parametrize(("features", "kernel"), TRAINED.values(), ids=TRAINED.keys())
 @pytest.mark.parametrize("estimator", [SparsePEPRegressor, SparsePEPClassifier])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimators_train_them(features, kernel, estimator):
     targets = y_line if estimator is SparsePEPRegressor else y_line > 0
     start, model = (
@@ -308,7 +307,6 @@ def test_estimators_train_them(features, kernel, estimator):
     assert list(model.log_marginal_likelihood_gradient()) == list(model.parameters())
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_widths_of_zero_stay_zero_in_training():
     table = np.column_stack([X_line, np.sin(X_line)])
     blurs = GaussianBlur(table[::8], [0.4, 0.0])

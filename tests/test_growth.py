@@ -105,7 +105,6 @@ def test_later_data_add_no_points(power):
     ],
     ids=["labels", "counts", "outputs", "adam", "no optimizer, blocks", "powers"],
 )
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_kind_of_fit_grows(kind, targets, more):
     model = kind(**AUTO | {"training": LBFGS(tol=0.1), "standardize": False} | more).fit(X, targets)
     sweep = model.diagnostics_["inducing_sweep"]

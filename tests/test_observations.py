@@ -155,7 +155,6 @@ def test_what_a_row_has_these_rows_have(ability, kind):
     assert error(one, other) < (1e-6 if exact else 0.3)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_estimator_takes_them_beside_its_own_targets(kind):
     row = KINDS[kind](ALL)

@@ -2,7 +2,6 @@
 codes.
 """
 
-import warnings
 from functools import cache
 
 import numpy as np
@@ -157,17 +156,15 @@ def noise_of_each_output(way):
     """
     arguments = NOT_TRAINED | WAYS[way]
     models = regressor(noise_variance=GROUPED, **arguments), regressor(**arguments)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "training stopped")
-        for model, known in zip(models, (None, further_noise(way)), strict=True):
-            if way == "pieces":
-                columns = {} if known is None else {"known_variance": known}
-                model.fit(ArraySource(ROWS, ALL, **columns, piece_rows=20))
-            else:
-                model.fit(ROWS, ALL, known_variance=known)
-            if way == "later rows":
-                later = None if known is None else known[:20]
-                model.partial_fit(ROWS[:20], ALL[:20], known_variance=later)
+    for model, known in zip(models, (None, further_noise(way)), strict=True):
+        if way == "pieces":
+            columns = {} if known is None else {"known_variance": known}
+            model.fit(ArraySource(ROWS, ALL, **columns, piece_rows=20))
+        else:
+            model.fit(ROWS, ALL, known_variance=known)
+        if way == "later rows":
+            later = None if known is None else known[:20]
+            model.partial_fit(ROWS[:20], ALL[:20], known_variance=later)
     return models
 
 
@@ -209,7 +206,6 @@ def test_the_noise_of_each_output_is_told_in_units_of_the_targets(way):
     assert error(grouped.noise_std_, grouped.y_scale_ * np.sqrt([0.05, 0.2])) < 1e-12
 
 
-@pytest.mark.filterwarnings("ignore:training stopped")
 @pytest.mark.parametrize(
     "way",
     [

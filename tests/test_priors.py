@@ -2,7 +2,6 @@
 however a model is trained.
 """
 
-import warnings
 from dataclasses import replace
 from functools import cache
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -70,9 +68,7 @@ def trained(route, name):
     """A model trained on this route with priors that have limits or none, and its log prior."""
     rows = (ArraySource(X, y, piece_rows=11),) if route == "pieces" else (X, y)
     priors = {"densities": PRIORS, "limits": LIMITS}[name]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return SparsePEPRegressor(priors=priors, **GIVEN | ROUTES[route]).fit(*rows)
+    return SparsePEPRegressor(priors=priors, **GIVEN | ROUTES[route]).fit(*rows)
 
 
 each_route = pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Reports: what the pages say, of every kind of model, and that nothing in them can run."""
 
 import base64
-import warnings
 from html.parser import HTMLParser
 
 import matplotlib
@@ -12,7 +11,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 import sparse_pep
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
@@ -115,11 +113,9 @@ CASES = {  # the number of pictures, and the model
 
 def fitted(kind, X, y, **how):
     """A model after a few iterations; that it has not converged does not matter here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return kind(
-            **{"n_inducing": 6, "training": LBFGS(max_iter=4), "random_state": 0} | how
-        ).fit(X, y)
+    return kind(**{"n_inducing": 6, "training": LBFGS(max_iter=4), "random_state": 0} | how).fit(
+        X, y
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
