@@ -8,6 +8,7 @@ __all__ = []
 # %% ../nbs/07_quadrature.ipynb #f052db2b
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import log
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -239,7 +240,7 @@ class Accuracy(NamedTuple):
     @property
     def share(self) -> float:
         """The number of digits required, as a share of those of `STRICT`, at most 1."""
-        return min(1.0, float(np.log(self.relative) / np.log(TOLERANCE)))
+        return min(1.0, log(self.relative) / log(TOLERANCE))
 
 # %% ../nbs/07_quadrature.ipynb #7d548540
 STRICT = Accuracy()
@@ -362,18 +363,10 @@ class Span(NamedTuple):
     right: np.ndarray
 
 
-class TrapezoidSums(NamedTuple):
-    """Sums of the integrands of n data points, each (7 + E, n)."""
-
-    full: np.ndarray
-    every_second: np.ndarray  # from every second node
-    every_third: np.ndarray
-    ends: np.ndarray  # the larger of the absolute values at the two ends
-
-
-def trapezoid(at: LocatedDensities, rows: np.ndarray, span: Span, size: int) -> TrapezoidSums:
-    """The sums for the data points `rows` (n,), from nodes that make `size` steps. Equation 7.5
-    of the site.
+def trapezoid(at: LocatedDensities, rows: np.ndarray, span: Span, size: int) -> np.ndarray:
+    """Sums over all, every second and every third node, and the larger of the absolute values at
+    the two ends, (4, 7 + E, n), for the data points `rows` (n,), from nodes that make `size` steps.
+    Equation 7.5 of the site.
     """
     left = span.left[rows]
     step = (left + span.right[rows]) / size
@@ -385,13 +378,34 @@ def trapezoid(at: LocatedDensities, rows: np.ndarray, span: Span, size: int) -> 
     values = integrands(at, rows, span.centre[rows, None] + half * (grow - shrink), measure)
     every = np.arange(1, 4)
     weights = np.where(node[:, None] % every == 0, every, 0.0)
-    full, every_second, every_third = np.moveaxis(values @ weights, 2, 0)
-    return TrapezoidSums(
-        full=full,
-        every_second=every_second,
-        every_third=every_third,
-        ends=np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1])),
-    )
+    sums = np.empty((4, *values.shape[:2]))
+    sums[:3] = np.moveaxis(values @ weights, 2, 0)
+    np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1]), out=sums[3])
+    return sums
+
+# %% ../nbs/07_quadrature.ipynb #30e19d70
+BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
+
+
+class TrapezoidSums(NamedTuple):
+    """Sums of the integrands of n data points, each (7 + E, n)."""
+
+    full: np.ndarray
+    every_second: np.ndarray  # from every second node
+    every_third: np.ndarray
+    ends: np.ndarray  # the larger of the absolute values at the two ends
+
+
+def trapezoids(
+    at: LocatedDensities, rows: np.ndarray, span: Span, size: np.ndarray
+) -> TrapezoidSums:
+    """The sums for the data points `rows` (n,) from nodes that make `size` (n,) steps."""
+    sums = np.empty((4, at.n_sums, len(rows)))
+    for steps in np.unique(size):
+        alike = np.flatnonzero(size == steps)
+        for part in np.array_split(alike, -(-len(alike) * steps // BLOCK)):
+            sums[..., part] = trapezoid(at, rows[part], span, steps)
+    return TrapezoidSums(*sums)
 
 # %% ../nbs/07_quadrature.ipynb #6aefe51d
 def estimated_error(
@@ -431,7 +445,6 @@ STEPS_A_SPREAD = 0.6
 FEWEST = 24
 SIZES = np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])
 WIDEST = 10.0  # a range longer than this, in units of 3γ, is centred on the expansion point
-BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
 
 
 def size_for(steps: np.ndarray) -> np.ndarray:
@@ -452,19 +465,6 @@ def find_span(at: LocatedDensities, accuracy: Accuracy) -> Span:
     )
 
 # %% ../nbs/07_quadrature.ipynb #37fca66d
-def trapezoids(
-    at: LocatedDensities, rows: np.ndarray, span: Span, size: np.ndarray
-) -> TrapezoidSums:
-    """The sums for the data points `rows` (n,) from nodes that make `size` (n,) steps."""
-    out = TrapezoidSums(*np.empty((4, at.n_sums, len(rows))))
-    for steps in np.unique(size):
-        alike = np.flatnonzero(size == steps)
-        for part in np.array_split(alike, -(-len(alike) * steps // BLOCK)):
-            for to, values in zip(out, trapezoid(at, rows[part], span, steps), strict=True):
-                to[:, part] = values
-    return out
-
-
 def fixed_quadrature(
     at: LocatedDensities, accuracy: Accuracy = STRICT
 ) -> tuple[np.ndarray, np.ndarray]:
