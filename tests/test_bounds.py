@@ -90,6 +90,7 @@ def test_exact_numbers(beyond):
 
 def test_exact_numbers_with_one_scale_for_the_conditional(beyond):
     likelihoods = {"probit": Probit(), "poisson": Poisson()}
+    assert {problem["likelihood"] for problem in beyond["scalar_v"]} == likelihoods.keys()
     for problem in beyond["scalar_v"]:
         X, y, Z, X_test = (np.array(problem[name]) for name in ("X", "y", "Z", "Xtest"))
         parts = problem["kernel"]

@@ -301,6 +301,7 @@ def test_the_buttons_copy_code_and_switch_the_scheme_and_the_side_bars_stay(seen
 
 
 def test_the_menu_can_be_used_at_both_widths(seen):
+    assert {menu["width"] < 500 for menu in seen["menus"]} == {True, False}
     for menu in seen["menus"]:
         narrow = menu["width"] < 500
         assert menu["closed"] == narrow, menu

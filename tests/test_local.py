@@ -49,6 +49,7 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
     entry = beyond["local"][number]
     noise = np.array(entry["noise_var"])
     model, X, y, X_test = problem_of(entry, Gaussian(noise.min() / 2))
+    assert len(entry["cases"]) > 2
     data = Rows(X, y, known_variance=noise - noise.min() / 2, blocks=labels_of(entry["blocks"]))
     for case in entry["cases"]:
         fit = model_evidence(model, Problem(data, case["alpha"]))
@@ -62,6 +63,7 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
 def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
     (entry,) = beyond["probit_local"]
     model, X, y, X_test = problem_of(entry, Probit())
+    assert entry["cases"]
     data = Rows(X, y)
     for case in entry["cases"]:
         fit = model_evidence(model, Problem(data, case["alpha"]), tol=1e-11)

@@ -187,6 +187,7 @@ def test_passes_of_the_procedure(vectors):
             problem.y[rows], problem.raw["noise_var"], cavity_mean, cavity_var, power
         )
 
+    assert vectors["regression_iterations"]["cases"]
     for case in vectors["regression_iterations"]["cases"]:
         precision = np.zeros(len(problem.y))
         shift = np.zeros(len(problem.y))

@@ -275,6 +275,7 @@ def test_a_large_offset_changes_nothing(name):
 )
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_parameters_must_be_positive_and_finite(kind, value):
+    assert kind.trained
     for name in kind.trained:
         with pytest.raises(ValueError, match=name):
             kind(**{name: value})
