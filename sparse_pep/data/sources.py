@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,10 @@ from numpy.typing import ArrayLike
 from ..inference import Rows
 from ..inference.shard import added_parts
 from ..numerics.validation import LARGEST, as_floats, require_whole
+
+# %% ../../nbs/internals/data/sources.ipynb #13345416
+if TYPE_CHECKING:
+    from sparse_pep.data.columns import Columns
 
 # %% ../../nbs/internals/data/sources.ipynb #589150d3
 RANGES = {  # of what a row may have besides its numbers
@@ -46,6 +50,8 @@ def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows
             f"`X` must have {n_dims} columns, as the first rows have; from row "
             f"{piece.first} on its shape is {piece.X.shape}."
         )
+    if numbers is None:
+        numbers = range(piece.first, piece.first + n)
     for name, value in zip(piece._fields[:-1], piece[:-1], strict=True):
         if value is None:
             continue
@@ -54,20 +60,27 @@ def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows
                 f"`{name}` must have as many rows as `X`; from row {piece.first} on there "
                 f"are {n} of `X` and {len(value)} of it."
             )
-        low, high = RANGES.get(name, (-LARGEST, LARGEST))
-        good = np.isfinite(value) & (value >= low) & (value <= high)
-        if not np.all(good):
-            if np.ndim(value) == 0:
-                raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {value}.")
-            row, *column = np.argwhere(~good)[0]
-            number = piece.first + row if numbers is None else numbers[row]
-            where = f", column {column[0]}" if column else ""
-            raise ValueError(
-                f"`{name}`, row {number} (counted from 0){where}: a finite number in "
-                f"[{low:g}, {high:g}] is expected; "
-                f"got {value[(row, *column)]}. Correct the row or leave it out."
-            )
+        require_range(name, value, numbers)
     return piece
+
+
+def require_range(name: str, value: np.ndarray | float, numbers: Sequence[int]) -> None:
+    """Raise a ValueError, which names the row, unless a part of rows with these numbers is finite
+    and in range.
+    """
+    low, high = RANGES.get(name, (-LARGEST, LARGEST))
+    good = np.isfinite(value) & (value >= low) & (value <= high)
+    if np.all(good):
+        return
+    if np.ndim(value) == 0:
+        raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {value}.")
+    row, *column = np.argwhere(~good)[0]
+    where = f", column {column[0]}" if column else ""
+    raise ValueError(
+        f"`{name}`, row {numbers[row]} (counted from 0){where}: a finite number in "
+        f"[{low:g}, {high:g}] is expected; "
+        f"got {value[(row, *column)]}. Correct the row or leave it out."
+    )
 
 # %% ../../nbs/internals/data/sources.ipynb #dbc2418b
 def require_targets(piece: Rows) -> None:
@@ -82,7 +95,10 @@ def require_counted(anything: float) -> None:
         raise ValueError("`weight` is 0 for all rows of the source; some must be positive.")
 
 # %% ../../nbs/internals/data/sources.ipynb #34fe78ce
-def prefetch(pieces: Iterator[Any]) -> Iterator[Any]:
+Result = TypeVar("Result")
+
+
+def prefetch(pieces: Iterator[Result]) -> Iterator[Result]:
     """The same items in the same order. A thread makes each one while the one before it is used."""
     with ThreadPoolExecutor(1, "reading") as reader:
         coming = reader.submit(next, pieces, None)
@@ -99,6 +115,19 @@ def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) 
     return array
 
 # %% ../../nbs/internals/data/sources.ipynb #c514ebe7
+PieceState = tuple[np.ndarray, ...]
+
+
+class PieceStates(Protocol):
+    """The state of each piece."""
+
+    def __len__(self) -> int:
+        """The number of pieces."""
+
+    def __getitem__(self, k: int) -> PieceState:
+        """The state of piece k."""
+
+
 class DiskSiteStore:
     """A list with a tuple of arrays for each piece, stored in files of a folder, which is made in
     `folder` and removed with the object. One tuple at a time is in memory.
@@ -120,9 +149,9 @@ class DiskSiteStore:
         """The file of piece k."""
         return Path(self.folder.name) / f"{k}.bin"
 
-    def append(self, own: tuple[np.ndarray, ...]) -> None:
+    def append(self, state: PieceState) -> None:
         """Write the arrays of the next piece."""
-        arrays = [np.asarray(value, order="C") for value in own]
+        arrays = [np.asarray(value, order="C") for value in state]
         kinds = [(a.dtype.str, a.shape, zlib.crc32(a)) for a in arrays]
         try:
             with open(self.path(self.size), "wb") as file:
@@ -136,7 +165,7 @@ class DiskSiteStore:
             ) from None
         self.size += 1
 
-    def __getitem__(self, k: int) -> tuple[np.ndarray, ...]:
+    def __getitem__(self, k: int) -> PieceState:
         if k >= self.size:
             raise IndexError(f"there are {self.size} pieces; got number {k}.")
         try:
@@ -176,12 +205,13 @@ class Source:
     n_dims: int
     sites_dir: str | Path | None = None
     counted: int | None = None
-
-    if TYPE_CHECKING:  # what only some sources have
-
-        def __getattr__(self, name: str) -> Any: ...
-
     resident = False  # whether all rows are one piece in memory
+    # what only some sources have
+    classes: np.ndarray | None = None
+    feature_names: tuple[str, ...] | None = None
+    encoded_by: "Columns | None" = None
+    blocks: np.ndarray | None = None
+    block_labels: np.ndarray | None = None
 
     def __init__(self, sites_dir: str | Path | None = None) -> None:
         self.sites_dir = sites_dir
@@ -197,28 +227,33 @@ class Source:
             self.counted = sum(len(piece.X) for piece in self.pieces())
         return self.counted
 
-    def total(self, work: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+    def total(self, work: Callable[..., Result], *arguments: object) -> Result:
         """The sum Σ work(piece, *arguments) over the pieces. `work` is a function of a module that
         returns a tuple of numbers, arrays and `MaxReduce`. The order of summation is fixed.
         """
         return self.unless_empty(reduce(added_parts, self.each(work, *arguments), None))
 
-    def sweep(self, work: Callable[..., Any], state: Any, *arguments: Any) -> tuple[Any, ...]:
-        """The new state, and the sum of the parts, where work(piece, own, *arguments) returns own,
-        part.
+    def sweep(
+        self,
+        work: Callable[..., tuple[PieceState, Result]],
+        states: PieceStates | None,
+        *arguments: object,
+    ) -> tuple[PieceStates, Result]:
+        """The new states of the pieces, and the sum of the parts, where work(piece, state,
+        *arguments) returns the new state of the piece and its part.
 
-        `own` is the state of the piece, a tuple of arrays, or None the first time. `state` holds
-        those of all pieces, or is None the first time. The old state is left as it is.
+        The state of a piece is a tuple of arrays, or None the first time, as `states` then is. The
+        old states are left as they are.
         """
-        new = [] if self.sites_dir is None else DiskSiteStore(self.sites_dir)
+        new_states = [] if self.sites_dir is None else DiskSiteStore(self.sites_dir)
         total = None
         for k, piece in enumerate(prefetch(self.pieces())):
-            own, part = work(piece, None if state is None else state[k], *arguments)
-            new.append(own)
+            state, part = work(piece, None if states is None else states[k], *arguments)
+            new_states.append(state)
             total = added_parts(total, part)
-        return new, self.unless_empty(total)
+        return new_states, self.unless_empty(total)
 
-    def each(self, work: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
+    def each(self, work: Callable[..., Result], *arguments: object) -> Iterator[Result]:
         """Yield work(piece, *arguments) for each piece, in order."""
         for piece in prefetch(self.pieces()):
             yield work(piece, *arguments)
@@ -226,13 +261,13 @@ class Source:
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """n rows, or all if there are fewer, drawn from everywhere, in order. One pass."""
         chosen = chosen_rows(self.n_data, n, rng)
-        found = []
+        parts = []
         for piece in prefetch(self.pieces()):
-            here = chosen - piece.first
-            here = here[(here >= 0) & (here < len(piece.X))]
-            if len(here):
-                found.append(piece.at(here))
-        return joined(self.unless_empty(found))
+            rows = chosen - piece.first
+            rows = rows[(rows >= 0) & (rows < len(piece.X))]
+            if len(rows):
+                parts.append(piece.at(rows))
+        return joined(self.unless_empty(parts))
 
     def fingerprint(self) -> str:
         """A short text that is the same for equal data, however they are cut and stored."""
@@ -241,16 +276,17 @@ class Source:
             for total, value in zip(totals, piece[:-1], strict=True):
                 if value is not None:
                     value = np.asarray(value, dtype=float)
-                    value = value if value.ndim else np.full(len(piece.X), value)
+                    if value.ndim == 0:
+                        value = np.full(len(piece.X), value)
                     total.update(np.ascontiguousarray(value))
         together = "".join(total.hexdigest() for total in totals) + str(self.n_dims)
         return hashlib.sha256(together.encode()).hexdigest()[:32]
 
-    def unless_empty(self, found: Any) -> object:
-        """The given result, or a ValueError if it is None because the source has no rows."""
-        if not found:
+    def unless_empty(self, result: Result | None) -> Result:
+        """The given result, or a ValueError if there is none because the source has no rows."""
+        if not result:
             raise ValueError("the source has no rows; at least one is needed.")
-        return found
+        return result
 
 # %% ../../nbs/internals/data/sources.ipynb #e8e0eaa9
 def chosen_rows(n_data: int, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -263,18 +299,18 @@ def chosen_rows(n_data: int, n: int, rng: np.random.Generator) -> np.ndarray:
 def joined(pieces: Iterable[Rows]) -> Rows:
     """Several pieces joined into one, whose `first` is 0."""
     pieces = list(pieces)
+    return Rows(*(joined_part(pieces, name) for name in Rows._fields[:-1]))
 
-    def column(name: str) -> np.ndarray | float | None:
-        values = [getattr(piece, name) for piece in pieces]
-        if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
-            return values[0]
-        each = [
-            value if np.ndim(value) else np.full(len(piece.X), value)
-            for value, piece in zip(values, pieces, strict=True)
-        ]
-        return np.concatenate(each)
 
-    return Rows(*map(column, Rows._fields[:-1]))
+def joined_part(pieces: Sequence[Rows], name: str) -> np.ndarray | float | None:
+    """One part of several pieces: a number if it is the same for all rows."""
+    values = [getattr(piece, name) for piece in pieces]
+    if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
+        return values[0]
+    for k, piece in enumerate(pieces):
+        if np.ndim(values[k]) == 0:
+            values[k] = np.full(len(piece.X), values[k])
+    return np.concatenate(values)
 
 # %% ../../nbs/internals/data/sources.ipynb #21b68cfc
 def mapping_of(array: np.ndarray) -> mmap.mmap | None:
@@ -357,46 +393,35 @@ class ArraySource(Source):
             self.block_labels, blocks = np.unique(blocks, return_inverse=True)
         parts = X, y, weight, known_variance, power, blocks
         self.columns: dict[str, np.ndarray | None] = {
-            name: value if value is None else np.asanyarray(value)
+            name: None if value is None else np.asanyarray(value)
             for name, value in zip(Rows._fields[:-1], parts, strict=True)
         }
+        require_same_rows(self.columns)
         X = self.columns["X"]
-        if X.ndim != 2 or 0 in X.shape:
-            raise ValueError(
-                "`X` must be a table (N, D) of one row and one column or more; got shape "
-                f"{X.shape}."
-            )
-        allowed = {"X": (2,), "y": (1, 2)}
-        for name, value in self.columns.items():
-            if value is None:
-                continue
-            if value.ndim not in allowed.get(name, (0, 1)) or (value.ndim and len(value) != len(X)):
-                raise ValueError(
-                    f"`{name}` must have a value for each of the {len(X)} rows of `X`; "
-                    f"got shape {value.shape}."
-                )
         self.n_dims = X.shape[1]
         self.counted = len(X)
         in_memory = mapping_of(X) is None
-        self.piece_rows: int = (
-            len(X) if in_memory and piece_rows is None else rows_of_piece(self.n_dims, piece_rows)
-        )
+        self.piece_rows = len(X)
+        if not in_memory or piece_rows is not None:
+            self.piece_rows = rows_of_piece(self.n_dims, piece_rows)
         self.resident: bool = in_memory and self.piece_rows >= len(X)
 
     def read(self, first: int, rows: slice | np.ndarray) -> Rows:
         """Some rows as a checked piece."""
-        parts = [
-            value
-            if value is None
-            else float(value)
-            if value.ndim == 0
-            else value[rows]
-            if name == "blocks"
-            else rows_as_floats(value, rows, name)
-            for name, value in self.columns.items()
-        ]
+        parts = [self.part(name, rows) for name in self.columns]
         numbers = rows if isinstance(rows, np.ndarray) else None
         return checked(Rows(*parts, first=first), self.n_dims, numbers)
+
+    def part(self, name: str, rows: slice | np.ndarray) -> np.ndarray | float | None:
+        """One part of some rows; a number if it is the same for all."""
+        value = self.columns[name]
+        if value is None:
+            return None
+        if value.ndim == 0:
+            return float(value)
+        if name == "blocks":
+            return value[rows]
+        return rows_as_floats(value, rows, name)
 
     def pieces(self) -> Iterator[Rows]:
         """Yield all data in order, `piece_rows` at a time."""
@@ -430,7 +455,7 @@ class ArraySource(Source):
         return self.read(0, rows)
 
     @property
-    def blocks(self) -> np.ndarray | None:
+    def blocks(self) -> np.ndarray | None:  # type: ignore[override]
         """The block of each row (N,), or None if there are no blocks."""
         return self.columns["blocks"]
 
@@ -438,12 +463,33 @@ class ArraySource(Source):
         """n rows, or all if there are fewer, drawn from everywhere, in order."""
         return self.read(0, chosen_rows(self.n_data, n, rng))
 
+# %% ../../nbs/internals/data/sources.ipynb #cebf1866
+def require_same_rows(columns: dict[str, np.ndarray | None]) -> None:
+    """Raise a ValueError unless all parts have the rows of the table X (N, D), or are numbers."""
+    X = columns["X"]
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(
+            f"`X` must be a table (N, D) of one row and one column or more; got shape {X.shape}."
+        )
+    dimensions = {"X": (2,), "y": (1, 2)}
+    for name, value in columns.items():
+        if value is None:
+            continue
+        right = value.ndim in dimensions.get(name, (0, 1))
+        if not right or (value.ndim and len(value) != len(X)):
+            raise ValueError(
+                f"`{name}` must have a value for each of the {len(X)} rows of `X`; "
+                f"got shape {value.shape}."
+            )
+
 # %% ../../nbs/internals/data/sources.ipynb #7c8de5e4
 def class_numbers(classes: np.ndarray) -> np.ndarray:
     """The number of each class (C,) for the likelihood: −1 and 1 for two classes, 0, 1, … for
     more.
     """
-    return np.array([-1.0, 1.0]) if len(classes) == 2 else np.arange(float(len(classes)))
+    if len(classes) == 2:
+        return np.array([-1.0, 1.0])
+    return np.arange(float(len(classes)))
 
 
 def positions_in(classes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
