@@ -330,8 +330,8 @@ def classes_among(labels: Iterable[Label]) -> np.ndarray:
 def block_numbers(
     blocks: Sequence[set[Label]], spans: Sequence[str]
 ) -> list[dict[str, dict[Label, float]]]:
-    """For each piece, the numbers of the `blocks` in it, under this name. Blocks are numbered 0, 1, … in sorted
-    order, and `spans` describes the rows of each piece.
+    """For each piece, the numbers of the `blocks` in it, under this name. Blocks are numbered 0, 1,
+    … in sorted order, and `spans` describes the rows of each piece.
     """
     numbers = {label: k for k, label in enumerate(in_order(set().union(*blocks), "blocks"))}
     home: dict[Label, str] = {}
