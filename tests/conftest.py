@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-BESIDE = Path(__file__).parents[2] / "shared"
+ROOT = Path(__file__).parents[1]
+BESIDE = ROOT.parent / "shared"
+sys.path.insert(0, str(ROOT))  # `docs`, `studies` and `benchmarks` are no installed packages
 
 
 def pytest_configure(config):
@@ -92,12 +94,11 @@ def site(tmp_path_factory) -> Path:
     alone = "PYTEST_XDIST_WORKER" not in os.environ
     base = tmp_path_factory.getbasetemp() if alone else tmp_path_factory.getbasetemp().parent
     out = base / "site"
-    root = Path(__file__).parents[1]
     with FileLock(base / "site.lock"):
         if not out.exists():
-            before = sources(root)
+            before = sources(ROOT)
             subprocess.run(
-                [sys.executable, "-m", "docs.build", "--out", str(out)], cwd=root, check=True
+                [sys.executable, "-m", "docs.build", "--out", str(out)], cwd=ROOT, check=True
             )
-            assert sources(root) == before, "a build writes into its own folder and nowhere else"
+            assert sources(ROOT) == before, "a build writes into its own folder and nowhere else"
     return out

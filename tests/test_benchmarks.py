@@ -6,18 +6,16 @@ import ast
 import csv
 import importlib
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from benchmarks import fits, measure, peers
+from benchmarks.systems import ours
 
-from benchmarks import fits, measure, peers  # noqa: E402
-from benchmarks.systems import ours  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 ROW = peers.Row("energy", "ours", 100, 5, 0.5, 1.0)._asdict()
 

@@ -5,7 +5,6 @@ of them.
 import doctest
 import inspect
 import re
-import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -14,10 +13,10 @@ import pytest
 pytest.importorskip("nbdev", reason="the reference is made with the development dependencies")
 pytest.importorskip("pypandoc", reason="the reference is made with the development dependencies")
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
 
 from docs import reference
+
+ROOT = Path(__file__).resolve().parent.parent
 
 MODULES = sorted(reference.homes())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
@@ -62,9 +61,7 @@ def functions(module):
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_run_and_print_what_they_say(module, monkeypatch, tmp_path):
-    monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
-    monkeypatch.chdir(tmp_path)
+def test_examples_run_and_print_what_they_say(module, folder):
     said = []
     runner = doctest.DocTestRunner()
     for name, thing in own(module):

@@ -5,17 +5,15 @@ missing here.
 import importlib
 import os
 import re
-import sys
 from functools import cache
 from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
+from docs.paper_map import as_table, equations, headings_and_tags, read_map
 
-from docs.paper_map import as_table, equations, headings_and_tags, read_map  # noqa: E402
+ROOT = Path(__file__).resolve().parent.parent
 
 ENTRIES = read_map(ROOT)
 BY_KEY = {entry["key"]: entry for entry in ENTRIES}

@@ -23,13 +23,13 @@ import pytest
 pytest.importorskip("nbdev", reason="the site is built with the development dependencies")
 pytest.importorskip("pypandoc", reason="the site is built with the development dependencies")
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))  # `docs` is a tool of the repository, not an installed package
 
 from docs import quarto
 from docs.build import STYLES, finish, listed, page_list, pandoc, read_config, sidebar_html, stage
 from docs.build import Page as SitePage
 from docs.notebook import as_markdown, markdown, numbered, only_imports, process
+
+ROOT = Path(__file__).resolve().parent.parent
 
 VOID = {
     "area",

@@ -1,7 +1,6 @@
 """The studies: jobs that resume, tables and figures of their rows."""
 
 import json
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import multivariate_normal, norm
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+from sparse_pep.kernels import SquaredExponential
+from studies import beyond, mnist, starts, synthetic
+from studies.__main__ import NAMES, import_module, main
+from studies.runner import Study, read_results, run_study
 
-from sparse_pep.kernels import SquaredExponential  # noqa: E402
-from studies import beyond, mnist, starts, synthetic  # noqa: E402
-from studies.__main__ import NAMES, import_module, main  # noqa: E402
-from studies.runner import Study, read_results, run_study  # noqa: E402
+ROOT = Path(__file__).parents[1]
 
 RESULTS = ROOT / "nbs" / "studies" / "results"
 FIT = {"split": 0, "seed": 0, "converged": True, "seconds": 1.0}

@@ -51,13 +51,6 @@ FRAME = pd.DataFrame(
 )
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """Work in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def written(frame, path, **options):
     """A file of this form."""
     frame.to_parquet(path, **options) if str(path).endswith("parquet") else frame.to_csv(
@@ -110,11 +103,11 @@ EXPECTED = ArraySource(
 
 
 @pytest.fixture(params=[(form, cache) for form in FORMS for cache in (None, ".")], ids=str)
-def source(here, monkeypatch, request):
+def source(folder, monkeypatch, request):
     """The table in this form, as arrays in memory or on disk, with pieces of four rows."""
     form, cache_dir = request.param
     monkeypatch.setattr(reader, "BATCH_ROWS", 5)
-    path = here / f"t.{form}"
+    path = folder / f"t.{form}"
     if form in ("folder", "list"):
         path.mkdir()
         parts = [
@@ -151,15 +144,15 @@ def test_arrays_of_a_table_are_contiguous_and_not_written_to(source):
     assert not any(array.flags.writeable for array in arrays)
 
 
-def test_columns_that_are_not_asked_for_may_hold_anything(here):
-    (here / "t.csv").write_text("site,a,y,note\nA,1,2,\nB,3,4,nan\n")
+def test_columns_that_are_not_asked_for_may_hold_anything(folder):
+    (folder / "t.csv").write_text("site,a,y,note\nA,1,2,\nB,3,4,nan\n")
     assert read_table("t.csv", columns=["y", "a"]).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
     with pytest.raises(ValueError, match="'site' holds text"):
         read_table("t.csv", target="y")
 
 
-def test_blank_lines_spaces_quotes_and_a_mark_of_the_editor_do_no_harm(here):
-    (here / "t.csv").write_bytes(
+def test_blank_lines_spaces_quotes_and_a_mark_of_the_editor_do_no_harm(folder):
+    (folder / "t.csv").write_bytes(
         '\ufeff\n a , "b\nc" ,y\n\n 1, "2" ,3\n   \n\t\n4,5,6\n\n'.encode()
     )
     table = read_table("t.csv", target="y")
@@ -169,15 +162,15 @@ def test_blank_lines_spaces_quotes_and_a_mark_of_the_editor_do_no_harm(here):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "-"])
 @pytest.mark.parametrize("zipped", [False, True])
-def test_gzipped_files_and_pipes_are_known_by_what_is_in_them(here, monkeypatch, name, zipped):
+def test_gzipped_files_and_pipes_are_known_by_what_is_in_them(folder, monkeypatch, name, zipped):
     raw = b"a,y\n1,2\n3,4\n"
     raw = gzip.compress(raw) if zipped else raw
-    (here / name).write_bytes(raw)
+    (folder / name).write_bytes(raw)
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw)))
     table = read_table(name, target="a")
     assert table.X.tolist() == [[2.0], [4.0]]
     assert table.y.tolist() == [1.0, 3.0]
-    (here / name).write_bytes(raw[:-1] + b"\xff")
+    (folder / name).write_bytes(raw[:-1] + b"\xff")
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw[:-1] + b"\xff")))
     called = "standard input" if name == "-" else name
     with pytest.raises(ValueError, match=f"'{called}' is (a damaged gzip file|not a text file)"):
@@ -185,9 +178,9 @@ def test_gzipped_files_and_pipes_are_known_by_what_is_in_them(here, monkeypatch,
 
 
 @pytest.mark.parametrize("late", ["0.25,2.5,1.5", "true,2.5,1.5", '-1,"2.5" ,1.5'])
-def test_columns_that_turn_out_otherwise_late(here, late):
+def test_columns_that_turn_out_otherwise_late(folder, late):
     rows = [*(f"{n},1,{n % 2}" for n in range(160_000)), late]  # several blocks of pyarrow
-    (here / "late.csv").write_text("a,b,y\n" + "\n".join(rows) + "\n")
+    (folder / "late.csv").write_text("a,b,y\n" + "\n".join(rows) + "\n")
     X = convert_table("late.csv", target="y").columns["X"]
     y = read_table("late.csv", "y").y
     assert X.shape == (160_001, 2)
@@ -196,22 +189,22 @@ def test_columns_that_turn_out_otherwise_late(here, late):
 
 
 @pytest.mark.parametrize("index", [[], ["i"], ["i", "j"]])
-def test_an_index_of_a_parquet_file_is_an_input_only_if_it_has_a_name(here, index):
+def test_an_index_of_a_parquet_file_is_an_input_only_if_it_has_a_name(folder, index):
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "i": [5.0, 7.0], "j": [6.0, 8.0]})[
         [*index, "a", "b"]
     ]
     indexed = frame.set_index(index) if index else frame.set_axis([5, 7])
-    table = read_table(written(indexed, here / "t.parquet"))
+    table = read_table(written(indexed, folder / "t.parquet"))
     assert table.feature_names == tuple(frame)
     assert table.X.tolist() == frame.to_numpy().tolist()
 
 
-def test_parquet_texts_of_several_lines_become_one_and_may_be_numbers(here):
+def test_parquet_texts_of_several_lines_become_one_and_may_be_numbers(folder):
     frame = pd.DataFrame(
         {"b": [1.0, 2.0, 3.0], " a\nx": [" 1.5\n", "2", " 1.5\n"], "k": ["u\nv", "w ", "w"]}
     )
     source = convert_table(
-        written(frame, here / "t.parquet"), target="k", columns=["a x", "b"], labels=True
+        written(frame, folder / "t.parquet"), target="k", columns=["a x", "b"], labels=True
     )
     assert source.columns["X"].tolist() == [
         [1.5, 1.0],
@@ -221,19 +214,19 @@ def test_parquet_texts_of_several_lines_become_one_and_may_be_numbers(here):
     assert source.classes.tolist() == ["u v", "w"]
 
 
-def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(here, monkeypatch):
+def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(folder, monkeypatch):
     monkeypatch.setattr(reader, "BATCH_ROWS", 4_000)
     values = np.random.default_rng(0).normal(size=(100_000, 3))  # 2.4 MB
-    written(pd.DataFrame(values, columns=list("abc")), here / "t.parquet", row_group_size=4_000)
-    layout = table_layout(table_files(here), {})
+    written(pd.DataFrame(values, columns=list("abc")), folder / "t.parquet", row_group_size=4_000)
+    layout = table_layout(table_files(folder), {})
     before = pyarrow.total_allocated_bytes()
     held = [pyarrow.total_allocated_bytes() - before for _ in layout.batches()]
     assert len(held) == 25
     assert max(held) < 1_200_000
 
 
-def test_without_pyarrow_parquet_says_what_to_install(here, monkeypatch):
-    written(FRAME[["a", "b"]], here / "t.parquet")
+def test_without_pyarrow_parquet_says_what_to_install(folder, monkeypatch):
+    written(FRAME[["a", "b"]], folder / "t.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ValueError, match="t.parquet' needs pyarrow: pip install"):
         read_table("t.parquet")
@@ -255,19 +248,19 @@ LABELS = {  # cells, type, values
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "category.parquet"])
 @pytest.mark.parametrize("cells", LABELS)
-def test_labels_are_numbers_if_all_are_numbers(here, monkeypatch, cells, form):
+def test_labels_are_numbers_if_all_are_numbers(folder, monkeypatch, cells, form):
     monkeypatch.setattr(reader, "BATCH_ROWS", 2)
     kind, values = LABELS[cells]
     frame = pd.DataFrame({"a": np.arange(len(values)), "y": cells.split()})
     frame = frame.astype({"y": "category"}) if "category" in form else frame
-    path = written(frame, here / f"t.{form}")
+    path = written(frame, folder / f"t.{form}")
     table = read_table(path, target="y", labels=True)
     assert table.y.dtype.type is kind
     assert table.y.tolist() == values
     assert table.X[:, 0].tolist() == frame["a"].tolist()
     classes, codes = np.unique(values, return_inverse=True)
     for labels in (True, [*classes, classes[0]]):
-        source = convert_table(path, target="y", labels=labels, cache_dir=here)
+        source = convert_table(path, target="y", labels=labels, cache_dir=folder)
         assert source.classes.dtype.type is kind
         assert np.array_equal(source.classes, classes)
         assert np.array_equal(
@@ -401,7 +394,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
-    here, monkeypatch, case
+    folder, monkeypatch, case
 ):
     content, message, *options = REFUSED[case]
     options = {"target": "y"} | dict(*options)
@@ -414,8 +407,8 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
         )
     else:
         path = "t.csv"
-        (here / path).write_bytes(content if isinstance(content, bytes) else content.encode())
-    (here / "cache").mkdir()
+        (folder / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    (folder / "cache").mkdir()
     for use in (
         partial(convert_table, cache_dir="cache"),
         *[read_table] * (options.keys() <= {"target", "columns"}),
@@ -426,7 +419,7 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
         assert "\n" not in told
         assert len(told) < 400
         assert path in told or "`" in told or "label" in told
-    assert not list((here / "cache").iterdir())
+    assert not list((folder / "cache").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -449,13 +442,13 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
         ),
     ],
 )
-def test_a_file_that_is_not_one(here, use, path, message):
-    (here / "folder").mkdir()
-    (here / "text.parquet").write_text("a,y\n1,2\n")
-    (here / "1.csv").write_text("a,b\n1,2\n")
-    (here / "2.csv").write_text("a,c\n1,2\n")
+def test_a_file_that_is_not_one(folder, use, path, message):
+    (folder / "folder").mkdir()
+    (folder / "text.parquet").write_text("a,y\n1,2\n")
+    (folder / "1.csv").write_text("a,b\n1,2\n")
+    (folder / "2.csv").write_text("a,c\n1,2\n")
     written(FRAME[["a", "y"]], "cut.parquet")
-    (here / "cut.parquet").write_bytes((here / "cut.parquet").read_bytes()[:60] + b"PAR1")
+    (folder / "cut.parquet").write_bytes((folder / "cut.parquet").read_bytes()[:60] + b"PAR1")
     with pytest.raises(ValueError, match=message):
         use(path)
 
@@ -497,14 +490,14 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_csv_of_numbers_is_opened_and_parsed_once(here, readings, use):
+def test_a_csv_of_numbers_is_opened_and_parsed_once(folder, readings, use):
     written(FRAME[["a", "n", "yes", "y"]], "t.csv")
     USES[use]("t.csv")
     assert readings == {"opened": 1, "parsed": 1}
 
 
 @pytest.mark.parametrize("use", [use for use in USES if use != "data set"])
-def test_a_csv_with_text_is_opened_once_and_parsed_twice(here, readings, use):
+def test_a_csv_with_text_is_opened_once_and_parsed_twice(folder, readings, use):
     written(FRAME[["a", "kind", "y"]], "t.csv")
     USES[use]("t.csv")
     assert readings == {"opened": 1, "parsed": 2}
@@ -512,7 +505,7 @@ def test_a_csv_with_text_is_opened_once_and_parsed_twice(here, readings, use):
 
 @pytest.mark.parametrize(("columns", "parsed"), [(["a", "y"], 1), (["a", "kind", "y"], 2)])
 def test_a_large_csv_is_opened_for_its_header_and_for_each_parse(
-    here, monkeypatch, readings, columns, parsed
+    folder, monkeypatch, readings, columns, parsed
 ):
     monkeypatch.setattr(reader, "HELD_BYTES", 0)
     written(FRAME[columns], "t.csv")
@@ -521,7 +514,7 @@ def test_a_large_csv_is_opened_for_its_header_and_for_each_parse(
 
 
 @pytest.mark.parametrize("words", [["x", "1.50"], ["true", "maybe"]])
-def test_numbers_that_turn_out_to_be_names_keep_their_spelling(here, monkeypatch, words):
+def test_numbers_that_turn_out_to_be_names_keep_their_spelling(folder, monkeypatch, words):
     monkeypatch.setattr(reader, "BATCH_ROWS", 4)
     cells = [words[1]] * 8 + [words[0], "2.0"] * 4
     Path("t.csv").write_text("a,y\n" + "".join(f"{cell},{k}\n" for k, cell in enumerate(cells)))
@@ -530,7 +523,7 @@ def test_numbers_that_turn_out_to_be_names_keep_their_spelling(here, monkeypatch
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_each_file_is_read_once(here, monkeypatch, labels):
+def test_each_file_is_read_once(folder, monkeypatch, labels):
     opened = []
     read_csv = pd.read_csv
     open_parquet = pyarrow.parquet.ParquetFile.iter_batches
@@ -545,7 +538,11 @@ def test_each_file_is_read_once(here, monkeypatch, labels):
     written(FRAME[:9], "1.csv")
     written(FRAME[9:], "2.parquet")
     source = convert_table(
-        here, target="kind" if labels else "y", columns=["a", "b"], labels=labels, cache_dir=here
+        folder,
+        target="kind" if labels else "y",
+        columns=["a", "b"],
+        labels=labels,
+        cache_dir=folder,
     )
     for _ in range(3):
         assert sum(len(piece.y) for piece in source.pieces()) == 23
@@ -553,25 +550,25 @@ def test_each_file_is_read_once(here, monkeypatch, labels):
 
 
 def test_large_tables_are_on_disk_small_ones_in_memory_and_files_go_with_their_source(
-    here, monkeypatch
+    folder, monkeypatch
 ):
-    (here / "cache").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(here / "cache"))
-    size = written(FRAME[["a", "y"]], here / "t.parquet").stat().st_size
+    (folder / "cache").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "cache"))
+    size = written(FRAME[["a", "y"]], folder / "t.parquet").stat().st_size
     for most, kind, files in ((size, np.ndarray, []), (size - 1, np.memmap, ["X.bin", "y.bin"])):
         monkeypatch.setattr(tables, "IN_MEMORY_BYTES", most)
         source = convert_table("t.parquet", target="y")
         assert type(source.columns["X"]) is kind
-        assert sorted(path.name for path in (here / "cache").rglob("*.bin")) == files
+        assert sorted(path.name for path in (folder / "cache").rglob("*.bin")) == files
     del source
     gc.collect()
-    assert not list((here / "cache").iterdir())
+    assert not list((folder / "cache").iterdir())
 
 
-def test_a_folder_without_room(here):
+def test_a_folder_without_room(folder):
     written(pd.concat([FRAME[["a", "b", "y"]]] * 500), "t.csv")
-    (here / "cache").mkdir()
-    before = set(here.rglob("*"))
+    (folder / "cache").mkdir()
+    before = set(folder.rglob("*"))
     with pytest.raises(ValueError, match="cannot be written to 'nowhere': No such file"):
         convert_table("t.csv", target="y", cache_dir="nowhere")
     with pytest.raises(ValueError, match="cannot be written to 't.csv': Not a directory"):
@@ -589,4 +586,4 @@ def test_a_folder_without_room(here):
             DiskSiteStore("cache").append((np.zeros(100_000),))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert set(here.rglob("*")) == before
+    assert set(folder.rglob("*")) == before
