@@ -22,6 +22,7 @@ from ..numerics.linalg import solve_each, solve_lower
 from ..numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from ..sites import Posterior
 
+# %% ../../nbs/20_local.ipynb #2634bc73
 if TYPE_CHECKING:
     from sklearn.neighbors import NearestNeighbors
 
