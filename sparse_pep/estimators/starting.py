@@ -90,7 +90,7 @@ def chosen_kernel(options: Arguments, rows: Rows, likelihood: Likelihood) -> Ker
             kernel = exclude_categorical_dims(kernel, rest)
         return kernel
     variance = 1.0
-    lengthscale = np.ones(D)
+    lengthscale: float | np.ndarray = np.ones(D)
     if kernel is not None or options.training is not None:
         scale = initial_kernel(rows.X, rows.y, likelihood, weights_of(rows))
         variance = scale.variance
@@ -114,8 +114,8 @@ def chosen_features(
         return features
     if features is not None:
         return StackedFeatures(features)
-    grows = options.n_inducing == "auto"
-    number = ALWAYS_TRIED if grows else options.n_inducing
+    grows = isinstance(options.n_inducing, str)
+    number = ALWAYS_TRIED if grows else int(options.n_inducing)
     Z = kmeans_points(places.X, number, rng, weights_of(places), kernel.categorical_dims)
     if len(Z) < number and not grows:
         warn_caller(

@@ -27,7 +27,8 @@ SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most t
 
 def weights_of(rows: Rows) -> np.ndarray | None:
     """The weights of the rows (N,), or None if they are equal."""
-    return rows.weight if np.ndim(rows.weight) else None
+    weight = np.asarray(rows.weight)
+    return weight if weight.ndim else None
 
 # %% ../../nbs/17b_initialise.ipynb #59b0498d
 @one_blas_thread()  # KMeans sets a limit too, which must lie within ours

@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/18_training.ipynb #3760ee22
 from collections.abc import Callable, Collection
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
@@ -64,7 +64,17 @@ def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
 
 # %% ../../nbs/18_training.ipynb #ed698853
 LOG_LIMIT = 100.0  # a line search that leaves ±100 in a log parameter is turned back
-Evaluation = TypeVar("Evaluation")  # a fit, or what an optimiser needs of it
+
+
+class HasEvidence(Protocol):
+    """A fit, or what an optimiser needs of it."""
+
+    @property
+    def log_evidence(self) -> float:
+        """The log evidence, in nats."""
+
+
+Evaluation = TypeVar("Evaluation", bound=HasEvidence)
 
 
 class Objective(Generic[Evaluation]):

@@ -50,15 +50,16 @@ def run_fingerprint(model: Model, problem: Problem, fixed: Collection[str]) -> s
         priors.append([name, type(prior).__name__, *values])
     kinds = repr((model.kernel, model.likelihood, model.mean, type(model.features), priors))
     features = [repr(field) for field in vars(model.features).values()]
+    settings: list[object] = [sorted(fixed), problem.power, problem.jitter, problem.tight]
     if problem.rows.resident:
         (rows,) = problem.rows.pieces()
+        settings += rows
     else:
-        rows = [problem.rows.fingerprint()]
-    earlier = []
-    if problem.earlier is not None:
-        earlier = [*problem.earlier.weights, *problem.earlier.observations, problem.earlier.kept]
-    settings = (sorted(fixed), problem.power, problem.jitter, problem.tight)
-    return digest(kinds, features, *rows, model.theta, *settings, *earlier)
+        settings.append(problem.rows.fingerprint())
+    earlier = problem.earlier
+    if earlier is not None:
+        settings += [*earlier.weights, *earlier.observations, earlier.kept]
+    return digest(kinds, features, model.theta, *settings)
 
 
 def checkpoint_of(

@@ -170,14 +170,15 @@ def is_proper(shard: Shard, posteriors: list[Posterior] | None) -> bool:
 STEPS = (0.0, 0.5, 0.5, 1.0)  # after a full step, steps back to the sizes 1, 1/2, 1/4 and 0
 
 
-def take_step(batch: Batch, held: CachedSiteSums, k: int, others: SiteSums) -> list[Posterior]:
-    """Q(u) of each latent function after a step of the sites of batch k, which is shortened until
-    q(u) and all cavities are distributions. The held sums change with the sites.
+def take_step(
+    batch: Batch, held: CachedSiteSums, k: int, others: SiteSums
+) -> list[Posterior] | None:
+    """The posteriors q(u) after a step of the sites of batch k, which is shortened until they and
+    all cavities are distributions, as they are before the step. The held sums change with the
+    sites.
     """
-    sums = step_sites(batch.shard, Step())
     for back in STEPS:
-        if back:
-            sums = step_sites(batch.shard, Step(back=back))
+        sums = step_sites(batch.shard, Step(back=back))
         posteriors = posteriors_with(batch, sums, others)
         if is_proper(batch.shard, posteriors):
             break
@@ -230,7 +231,7 @@ def Kuu_contribution(
     shard and V diag(we) Vᵀ (C, M, M), `outer`.
     """
     sums = site_sums(shard)
-    Kuu_bar = 0.0
+    Kuu_bar = np.zeros_like(outer[0])
     for c, (mean, cov) in enumerate(whitened):
         beta = np.atleast_2d(mean.T)
         precision = sums.precision[c]
@@ -259,7 +260,8 @@ def batch_gradient(model: Model, batch: Batch, visited: Visit, n_batches: int) -
     n_kernel = len(to_vector(model.kernel.parameters()))
     likelihood_bar = visited.projection.likelihood_bar + own.likelihood_bar
     mean_bar = visited.projection.mean_bar + own.mean_bar
-    return to_vector([pulled[:n_kernel], likelihood_bar, pulled[n_kernel:], mean_bar])
+    parts = (pulled[:n_kernel], likelihood_bar, pulled[n_kernel:], mean_bar)
+    return to_vector([np.atleast_1d(part) for part in parts])
 
 # %% ../../nbs/19_stochastic.ipynb #135dba4c
 class AdamDirections:
