@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import time
 from numbers import Number
 from types import ModuleType
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -200,7 +200,7 @@ class ForeignTable(Protocol):
         """The same table of pandas."""
 
 
-Table = pd.DataFrame | ForeignTable
+Table: TypeAlias = pd.DataFrame | ForeignTable
 
 
 def is_table(X: object) -> TypeGuard[Table]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from multiprocessing import parent_process
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 else:  # Dask is imported where it is wanted
     Array = Client = DataFrame = Delayed = Future = object
 
-Part = "Array | np.ndarray | float | str | list[str] | None"  # of the rows, as the user gives it
+# a part of the rows, as the user gives it
+Part: TypeAlias = "Array | np.ndarray | float | str | list[str] | None"
 RowParts = dict[str, np.ndarray | float | None]  # of some rows, before they are a piece
 Label = int | float | str
 
@@ -226,7 +227,7 @@ def parts_of_table(table: "DataFrame", use: Use) -> RowParts:
     return parts_of_arrays(parts, use.labelled)
 
 # %% ../../nbs/internals/data/cluster.ipynb #65a6b985
-def tasks_of(X: object, use: Use) -> "list[Delayed]":
+def tasks_of(X: "Array | DataFrame", use: Use) -> "list[Delayed]":
     """Tasks that make the rows of a Dask collection. Each returns a dictionary of arrays, one
     piece.
     """
@@ -306,7 +307,8 @@ class Summary:
         """The summary of some rows. None and NaN are not labels."""
         labels = {name: set(rows[name].tolist()) - {None} for name in labelled}
         labels = {name: {v for v in values if v == v} for name, values in labels.items()}
-        return cls(*rows["X"].shape, labels)
+        n_rows, n_dims = rows["X"].shape
+        return cls(n_rows, n_dims, labels)
 
 
 def in_order(labels: Iterable[Label], name: str) -> list[Label]:
@@ -517,7 +519,7 @@ class DaskSource(Source):
         ]
 
     def rows_of_collection(
-        self, X: object, use: Use, column_types: Mapping[str, str] | Columns | None
+        self, X: "Array | DataFrame", use: Use, column_types: Mapping[str, str] | Columns | None
     ) -> "list[Future]":
         """The rows of a Dask collection, made by workers. A dataframe becomes one of numbers
         before, if `column_types` is given and it does not hold numbers only.
@@ -549,7 +551,7 @@ class DaskSource(Source):
             total = {name: total[name] + statistics[name] for name in total}
         return Columns.of_seen(total, kinds)
 
-    def rows_of_numbers(self, X: object, use: Use) -> "list[Future]":
+    def rows_of_numbers(self, X: "Array | DataFrame", use: Use) -> "list[Future]":
         """The rows of a collection of numbers."""
         if use.inputs is not None:
             self.feature_names = tuple(use.inputs)

@@ -213,6 +213,10 @@ class Source:
     blocks: np.ndarray | None = None
     block_labels: np.ndarray | None = None
 
+    if TYPE_CHECKING:  # only some sources can
+
+        def at(self, rows: np.ndarray) -> Rows: ...
+
     def __init__(self, sites_dir: str | Path | None = None) -> None:
         self.sites_dir = sites_dir
 
