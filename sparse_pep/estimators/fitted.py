@@ -94,7 +94,8 @@ class FittedEstimator(Arguments):
             return
         state = self._fitted()
         columns = InputColumns.of_table(table).widened(state.columns.value_range)
-        publish(self, replace(state, columns=columns))
+        encoder = replace(state.encoder, columns=table)
+        publish(self, replace(state, columns=columns, encoder=encoder))
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes for a copy or a pickle: everything but a source of data."""
