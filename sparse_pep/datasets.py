@@ -56,8 +56,9 @@ def read_table(
     loaded = load_arrays(layout)
     y = loaded.arrays.get("y")
     if labels:
-        y = labels_from(loaded.texts)[y.astype(int)]
-    return Dataset(str(path), loaded.arrays["X"], y, layout.inputs, ())
+        y = labels_from(loaded.texts)[loaded.arrays["y"].astype(int)]
+    X = loaded.arrays["X"]
+    return Dataset(str(path), X, y, layout.inputs, ())  # type: ignore[arg-type]
 
 # %% ../nbs/internals/datasets.ipynb #d6bde161
 SHIPPED = {
@@ -199,23 +200,22 @@ def load_banana(folder: Path) -> Dataset:
     test = read_table(folder / "toy" / BANANA[1], "y", train.feature_names, labels=True)
     X = np.concatenate([train.X, test.X])
     y = np.concatenate([train.y, test.y])
-    split = np.split(np.arange(len(y)), [len(train.y)])
-    return Dataset("banana", X, y, train.feature_names, (tuple(split),))
+    rows = np.arange(len(y))
+    n_train = len(train.y)
+    return Dataset("banana", X, y, train.feature_names, ((rows[:n_train], rows[n_train:]),))
 
 # %% ../nbs/internals/datasets.ipynb #c5346754
-def require_known_set(name: str, kind: str, folder: Path | None) -> None:
-    """Raise a ValueError that lists the known names unless there is such a data set."""
+def unknown_set(name: str, kind: str, folder: Path | None) -> ValueError:
+    """The error for a name that is no data set of this kind, which lists those that are."""
     known = {other: list_datasets(folder, other) for other in SHIPPED}
-    if name in known[kind]:
-        return
     for other, names in known.items():
-        if name in names:
-            raise ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
+        if name in names and other != kind:
+            return ValueError(f"`name`: {name!r} is a {other} set; use `load_{other}`.")
     there = "; ".join(f"for {other}: {', '.join(names)}" for other, names in known.items())
     message = f"there is no data set {name!r}; there are {there}."
     if folder is None:
         message += " Name a data folder (`--data-dir`, `data_dir` or SPARSE_PEP_DATA) for more."
-    raise ValueError(message)
+    return ValueError(message)
 
 # %% ../nbs/internals/datasets.ipynb #79f5a593
 def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> Dataset:
@@ -223,7 +223,8 @@ def load_set(name: str, kind: str, data_dir: str | os.PathLike[str] | None) -> D
     if name in SHIPPED[kind]:
         return load_shipped(name)
     folder = data_directory(data_dir)
-    require_known_set(name, kind, folder)
+    if folder is None or name not in list_datasets(folder, kind):
+        raise unknown_set(name, kind, folder)
     if name == "banana":
         return load_banana(folder)
     path = folder / kind / name
@@ -345,5 +346,6 @@ def smll(y_true: ArrayLike, mean: ArrayLike, var: ArrayLike, y_train: ArrayLike)
     (y_train,) = check_vectors(y_train=y_train)
     if not np.all(var > 0.0):
         raise ValueError(f"`var` must be positive; the smallest value is {np.min(var)}.")
-    trivial = gaussian_log_density(y_true, np.mean(y_train), spread_of(y_train, "y_train", "part"))
+    spread = np.asarray(spread_of(y_train, "y_train", "part"))
+    trivial = gaussian_log_density(y_true, np.mean(y_train), spread)
     return float(np.mean(trivial - gaussian_log_density(y_true, mean, var)))

@@ -242,19 +242,22 @@ def plot_posterior_2d(
     mean, std_y, std_f = posterior_curves(model, pairs(grid))
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained", sharey=True)
-    if np.shape(axes) != (2,) or not all(isinstance(ax, Axes) for ax in axes):
+    maps = np.asarray(axes)
+    if maps.shape != (2,) or not all(isinstance(ax, Axes) for ax in maps):
         raise ValueError(f"`axes` must be two Matplotlib axes; got {short_repr(axes)}.")
-    filled = fill_map(axes[0], grid, mean, "viridis", "mean (units of y)")
+    filled = fill_map(maps[0], grid, mean, "viridis", "mean (units of y)")
     if std_f is None:
-        fill_map(axes[1], grid, std_y, "cividis", "standard deviation of y (units of y)")
+        fill_map(maps[1], grid, std_y, "cividis", "standard deviation of y (units of y)")
     else:
-        fill_map(axes[1], grid, std_f, "cividis", "standard deviation of f (units of y)")
-    data = axes[0].scatter(*X.T, s=14, c=y, edgecolors="black", linewidths=0.4, label="data")
+        fill_map(maps[1], grid, std_f, "cividis", "standard deviation of f (units of y)")
+    data = maps[0].scatter(
+        X[:, 0], X[:, 1], s=14, c=y, edgecolors="black", linewidths=0.4, label="data"
+    )
     data.set(cmap=filled.cmap, norm=filled.norm)
-    axes[1].plot(*X.T, ".", color="black", ms=3, label="data")
-    for ax in axes:
+    maps[1].plot(*X.T, ".", color="black", ms=3, label="data")
+    for ax in maps:
         frame_plane(ax, grid, model)
-    return np.asarray(axes)
+    return maps
 
 # %% ../nbs/internals/plots.ipynb #ccbedb72
 def require_known(y: np.ndarray, known: list[object]) -> None:
@@ -419,7 +422,9 @@ def plot_residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | Non
     return ax
 
 # %% ../nbs/internals/plots.ipynb #33b0e3f4
-def wilson_interval(hits: ArrayLike, counts: ArrayLike) -> np.ndarray:
+def wilson_interval(
+    hits: Sequence[int] | np.ndarray, counts: Sequence[int] | np.ndarray
+) -> np.ndarray:
     """The ends (2, B) of Wilson's 95 % interval for a probability, from `hits` in `counts` trials,
     at least 1, each (B,).
     """

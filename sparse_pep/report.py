@@ -10,6 +10,7 @@ import base64
 import io
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from string import Template
 
 import numpy as np
@@ -21,8 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import __version__, plots
 from .data.cells import is_table
-from .estimators import SparsePEPClassifier, SparsePEPRegressor
-from .estimators.base import PowerEPEstimator
+from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from .estimators.summary import as_text, table
 from .numerics.validation import as_floats
 
@@ -46,11 +46,12 @@ def picture(
     )
 
 # %% ../nbs/internals/report.ipynb #9d8a6ae7
+Estimator = SparsePEPRegressor | SparsePEPClassifier | SparsePEP
 MOST_ROWS = 5000  # in a picture, taken at even steps; more would be one blot
 
 
 def checked_rows(
-    model: PowerEPEstimator, X: ArrayLike, y: ArrayLike
+    model: Estimator, X: ArrayLike, y: ArrayLike | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """X and y as arrays (N, D) and (N,), at most 5000 rows. ValueError if they do not match the
     model or each other.
@@ -69,13 +70,15 @@ def checked_rows(
     return X[kept], y[kept]
 
 # %% ../nbs/internals/report.ipynb #dd57b0f9
-def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[str]:
+def input_names(model: Estimator, names: Sequence[str] | None) -> list[str]:
     """One name for each input. ValueError if their number is wrong."""
-    D = len(model.x_mean_)
-    if names is None and model.columns_ is not None:
-        names = model.columns_.names
-    elif names is None:
-        names = getattr(model, "feature_names_in_", [f"x{d + 1}" for d in range(D)])
+    D = np.asarray(model.x_mean_).size
+    if names is None:
+        names = [f"x{d + 1}" for d in range(D)]
+        if model.columns_ is not None:
+            names = model.columns_.names
+        elif hasattr(model, "feature_names_in_"):
+            names = list(model.feature_names_in_)
     if len(names) != D:
         raise ValueError(
             f"`names` must hold one name for each of the {D} inputs; got {len(names)}."
@@ -84,30 +87,30 @@ def input_names(model: PowerEPEstimator, names: Sequence[str] | None) -> list[st
 
 # %% ../nbs/internals/report.ipynb #b2d11b28
 def posterior_figure(
-    model: PowerEPEstimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str
+    model: Estimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str
 ) -> list[str]:
     """A figure of the fit of a classifier with two inputs, or of another model with one; none with
     more inputs.
     """
     if isinstance(model, SparsePEPClassifier):
-        plot = plots.plot_classification_2d
+        plot = partial(plots.plot_classification_2d, model)
         axes = names
         caption = "Probabilities of the classes and inducing points."
     else:
-        plot = plots.plot_posterior_1d
+        plot = partial(plots.plot_posterior_1d, model)
         axes = [*names, target[:30]]
         caption = "Mean, standard deviations and inducing points."
     if len(axes) != 2:
         return []
 
     def draw(ax: Axes) -> None:
-        plot(model, X, y, ax=ax).legend(fontsize=7)
+        plot(X, y, ax=ax).legend(fontsize=7)
         ax.set(xlabel=axes[0], ylabel=axes[1])
 
     return [picture(draw, caption, (6.0, 4.0))]
 
 # %% ../nbs/internals/report.ipynb #956cff69
-def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> list[str]:
+def judged_figures(model: Estimator, X: np.ndarray, y: np.ndarray) -> list[str]:
     """Figures that compare predictions for the rows with their targets: reliability, or
     calibration and residuals.
     """
@@ -138,7 +141,7 @@ def judged_figures(model: PowerEPEstimator, X: np.ndarray, y: np.ndarray) -> lis
     return [calibration, residuals]
 
 # %% ../nbs/internals/report.ipynb #0fdab659
-def training_figure(model: PowerEPEstimator) -> list[str]:
+def training_figure(model: Estimator) -> list[str]:
     """A figure of the log evidence at each iteration, if training has recorded it."""
     record = model.diagnostics_
     trace = np.asarray(record.get("log_evidence_trace", ()), dtype=float)
@@ -187,7 +190,7 @@ def figure_grid(figures: Sequence[str]) -> str:
 
 # %% ../nbs/internals/report.ipynb #a7d3b4e4
 def fit_report(
-    model: PowerEPEstimator,
+    model: Estimator,
     X: ArrayLike | None = None,
     y: ArrayLike | None = None,
     *,
@@ -203,7 +206,7 @@ def fit_report(
 
     Parameters
     ----------
-    model : PowerEPEstimator
+    model : Estimator
     X, y : array_like, shape (N, D) and (N,), optional
         Rows to judge the model on, in the units that `fit` was given, of which at most 5000 are
         used. Without them the model is not judged.

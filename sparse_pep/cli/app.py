@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NoReturn
 
 import click
 
@@ -70,13 +71,15 @@ class OneLineErrors(click.Group):
     2.
     """
 
-    def main(self, args: Sequence[str] | None = None, *rest: object, **options: object) -> None:
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: object
+    ) -> NoReturn:
         """Run the command line; it always ends by raising `SystemExit`."""
         words = sys.argv[1:] if args is None else list(args)
-        options["standalone_mode"] = False
         try:
             with exit_on_signals():
-                status = super().main(words or ["--help"], *rest, **options)
+                extra["standalone_mode"] = False
+                status = super().main(words or ["--help"], prog_name, **extra)  # type: ignore
         except (click.ClickException, ValueError, OSError) as error:
             click.echo(f"Error: {one_line_message(error)}", err=True)
             status = 2

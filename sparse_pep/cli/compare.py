@@ -41,7 +41,7 @@ def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple
     if name in list_datasets(data_dir, "classification"):
         data = load_classification(name, data_dir)
         what = "labels"
-        fitting = CLASSIFIERS
+        fitting: tuple[str, ...] = CLASSIFIERS
     else:
         data = load_regression(name, data_dir)
         what = "numbers"
@@ -60,15 +60,15 @@ def read_table(options: CompareOptions) -> tuple[Dataset, str]:
     are treated as is printed if they do not all hold numbers.
     """
     table = options.table
-    likelihood = options.model.likelihood or "gaussian"
+    likelihood = options.likelihood or "gaussian"
     rows = read_training(table, likelihood)
+    source = rows.source
     name = "stdin" if table.data == "-" else Path(table.data).name.split(".")[0]
-    y = rows.targets()
-    splits = random_splits(len(y), options.splits)
-    data = Dataset(name, rows.columns["X"], y, rows.feature_names, splits)
+    splits = random_splits(len(rows.y), options.splits)
+    data = Dataset(name, rows.X, source.targets(), source.feature_names, splits)
     check_splits(data, likelihood)
-    if rows.encoded_by is not None:
-        click.echo(f"{rows.encoded_by.describe()}\n", err=True)
+    if source.encoded_by is not None:
+        click.echo(f"{source.encoded_by.describe()}\n", err=True)
     return data, likelihood
 
 # %% ../../nbs/internals/cli/compare.ipynb #70f0c442
@@ -76,7 +76,7 @@ def check_splits(data: Dataset, likelihood: str) -> None:
     """Raise a ValueError if nothing can be learned from a data set, or if a split cannot be
     scored.
     """
-    require_learnable(data.y, None)
+    require_learnable(data.y)
     require_moderate(data.X, data.feature_names)
     for split, (train, test) in enumerate(data.splits):
         check_held_out(data.y, train, test, likelihood, f"{data.name}, split {split}")
@@ -88,10 +88,10 @@ def chosen_data(options: CompareOptions) -> list[tuple[Dataset, str]]:
     is nothing to learn.
     """
     table = options.table
-    if table.data is not None:
+    if table.data:
         if options.names:
             raise ValueError("name either a CSV file or --data, not both.")
-        if table.target is None:
+        if not table.target:
             raise ValueError("--target: say which column of the CSV file to predict.")
         return [read_table(options)]
     for option in ("target", "columns", "drop"):
@@ -99,7 +99,7 @@ def chosen_data(options: CompareOptions) -> list[tuple[Dataset, str]]:
             raise ValueError(f"--{option} belongs to a CSV file; name the file as well.")
     sets = []
     for name in options.names or ("diabetes",):
-        data, likelihood = load_named(name, options.model.likelihood, options.data_dir)
+        data, likelihood = load_named(name, options.likelihood, options.data_dir)
         data = replace(data, splits=data.splits[: options.splits])
         sets.append((data, likelihood))
     for data, likelihood in sets:

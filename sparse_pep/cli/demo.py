@@ -56,9 +56,7 @@ def demo(out: str, n_inducing: int, max_iter: int) -> None:
     write_csv(held_out, names, np.c_[data.X, data.y][test].tolist())
     trials = []
     for power in tqdm((0.0, 0.5, 1.0), desc="demo", unit="fit", disable=None):
-        options = ModelOptions(
-            power=power, n_inducing=n_inducing, max_iter=max_iter, random_state=0
-        )
+        options = ModelOptions(power=power, n_inducing=n_inducing, max_iter=max_iter)
         trial, model = run_split(data, 0, options)
         trials.append(trial)
         if power == 0.5:

@@ -10,7 +10,7 @@ import shlex
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +20,11 @@ import numpy as np
 
 from .options import FitOptions
 from .output import check_files, check_output, one_line_warnings, print_result
-from .rows import check_held_out, read_training, require_learnable
-from .trial import estimator_for, power_name, score_rows
+from .rows import TrainingRows, check_held_out, read_training, require_learnable
+from .trial import Estimator, estimator_for, power_name, score_rows
 from ..data.tables import TableArrays
 from ..datasets import random_splits
 from ..estimators import SparsePEPClassifier, SparsePEPRegressor
-from ..estimators.base import PowerEPEstimator
 from ..likelihoods.base import typed_name
 from ..numerics.files import atomic_write, version_of
 
@@ -51,22 +50,23 @@ def check_options(options: FitOptions) -> None:
 class TrainingData:
     """The rows of a table, of which some may be held out."""
 
-    rows: TableArrays
+    rows: TrainingRows
     train: np.ndarray | slice
     test: np.ndarray
 
     def weights(self) -> np.ndarray | None:
         """The weights of the rows to train on, if the table has a column of weights."""
-        weights = self.rows.columns["weight"]
-        return weights[self.train] if weights.ndim else None
+        weights = self.rows.weights
+        return None if weights is None else weights[self.train]
 
     def hold_out_by_weight(self) -> TableArrays:
         """All rows in pieces, with a weight of zero for those that are held out."""
+        source = self.rows.source
         if len(self.test):
-            weights = np.broadcast_to(self.rows.columns["weight"], self.rows.columns["y"].shape)
-            self.rows.columns["weight"] = weights.copy()
-            self.rows.columns["weight"][self.test] = 0.0
-        return self.rows
+            is_held_out = np.isin(np.arange(len(self.rows.y)), self.test)
+            weights = 1.0 if self.rows.weights is None else self.rows.weights
+            source.columns["weight"] = np.where(is_held_out, 0.0, weights)
+        return source
 
 # %% ../../nbs/internals/cli/fit.ipynb #26e9ce99
 def training_data(options: FitOptions) -> TrainingData:
@@ -79,7 +79,7 @@ def training_data(options: FitOptions) -> TrainingData:
     if table.in_pieces:
         cache_dir = table.cache_dir or tempfile.gettempdir()
     rows = read_training(table, likelihood, cache_dir, verbose=not options.quiet)
-    y = rows.columns["y"]
+    y = rows.y
     data = TrainingData(rows, train=slice(None), test=np.arange(0))
     if options.test_fraction is not None:
         try:
@@ -87,7 +87,7 @@ def training_data(options: FitOptions) -> TrainingData:
         except ValueError as error:
             raise ValueError(f"--test-fraction: {error}") from error
         train, test = map(np.sort, splits[0])
-        check_held_out(rows.targets(), train, test, likelihood, "--test-fraction")
+        check_held_out(rows.source.targets(), train, test, likelihood, "--test-fraction")
         data = TrainingData(rows, train, test)
     weights = data.weights()
     y_train = y[data.train]
@@ -97,24 +97,24 @@ def training_data(options: FitOptions) -> TrainingData:
     return data
 
 # %% ../../nbs/internals/cli/fit.ipynb #416ea4ba
-def train(data: TrainingData, options: FitOptions) -> PowerEPEstimator:
+def train(data: TrainingData, options: FitOptions) -> Estimator:
     """The model, trained on the rows that are not held out."""
     verbose = not options.quiet and sys.stderr.isatty()
     model = estimator_for(options.model, verbose=verbose)
     if options.table.in_pieces:
         return model.fit(data.hold_out_by_weight())
-    X = data.rows.columns["X"][data.train]
-    y = data.rows.targets()[data.train]
-    model.fit(X, y, sample_weight=data.weights())
-    model.set_table_encoder(data.rows.encoded_by)
+    source = data.rows.source
+    y = source.targets()[data.train]
+    model.fit(data.rows.X[data.train], y, sample_weight=data.weights())
+    model.set_table_encoder(source.encoded_by)
     return model
 
 # %% ../../nbs/internals/cli/fit.ipynb #bcebc19b
-def save_model(model: PowerEPEstimator, rows: TableArrays, options: FitOptions) -> None:
+def save_model(model: Estimator, source: TableArrays, options: FitOptions) -> None:
     """Write the model with the names of its columns, and delete the checkpoint of training that has
     ended.
     """
-    names = rows.feature_names if rows.encoded_by is None else rows.encoded_by.used
+    names = source.feature_names if source.encoded_by is None else source.encoded_by.used
     extra = {"feature_names": list(names), "target": options.table.target}
     model.save(check_output(options.out), extra=extra)
     checkpoint = options.model.checkpoint
@@ -134,17 +134,18 @@ def after_training(out: str, fault: str) -> Iterator[None]:
         click.echo(f"Warning: {fault} ({reason}); the model is in '{out}'", err=True)
 
 # %% ../../nbs/internals/cli/fit.ipynb #ed71fc90
-def model_document(model: PowerEPEstimator, options: FitOptions, n_rows: int) -> dict[str, object]:
+def model_document(model: Estimator, options: FitOptions, n_rows: int) -> dict[str, object]:
     """What a script may want to know of a model that was trained on `n_rows` rows."""
     likelihood = model.likelihood_
     diagnostics = model.diagnostics_
+    power = np.asarray(model.power_).item()
     document = {
         "target": options.table.target,
         "n_rows": n_rows,
-        "power": model.power_,
+        "power": power,
         "n_inducing": len(model.features_),
         "target_scale": model.y_scale_,
-        "name": power_name(model.power_, isinstance(model, SparsePEPRegressor)),
+        "name": power_name(power, isinstance(model, SparsePEPRegressor)),
         "converged": model.converged_,
         "n_iter": model.n_iter_,
         "limit": diagnostics.get("limit"),
@@ -165,7 +166,7 @@ def model_document(model: PowerEPEstimator, options: FitOptions, n_rows: int) ->
     return document
 
 # %% ../../nbs/internals/cli/fit.ipynb #75ea7bbd
-def ending(model: PowerEPEstimator) -> str:
+def ending(model: Estimator) -> str:
     """How training ended, and what to change if it has not converged."""
     if model.diagnostics_["interrupted"]:
         return "interrupted; this is the best model so far"
@@ -175,7 +176,7 @@ def ending(model: PowerEPEstimator) -> str:
     return "converged"
 
 # %% ../../nbs/internals/cli/fit.ipynb #7dd777fd
-def likelihood_text(model: PowerEPEstimator) -> str:
+def likelihood_text(model: Estimator) -> str:
     """The name of a likelihood with its parameters, or with the classes of labels."""
     likelihood = model.likelihood_
     values = []
@@ -192,10 +193,11 @@ def likelihood_text(model: PowerEPEstimator) -> str:
     return text
 
 # %% ../../nbs/internals/cli/fit.ipynb #1b8870f0
-def model_text(model: PowerEPEstimator, document: Mapping[str, object]) -> str:
-    """The lines about a model that a person may want to read."""
-    target = document["target"]
-    n_rows = document["n_rows"]
+def model_text(model: Estimator, options: FitOptions, n_rows: int) -> str:
+    """What a person may want to read about a model that was trained on `n_rows` rows."""
+    target = options.table.target
+    power = np.asarray(model.power_).item()
+    name = power_name(power, isinstance(model, SparsePEPRegressor))
     scale = model.y_scale_
     units = f" ({target} divided by {scale:.4g})"
     if isinstance(model, SparsePEPRegressor):
@@ -206,27 +208,25 @@ def model_text(model: PowerEPEstimator, document: Mapping[str, object]) -> str:
         noise += units * (":" in noise)
     evidence = model.log_marginal_likelihood_value_ / n_rows
     return (
-        f"power {model.power_:g} ({document['name']}), {len(model.features_)} inducing points, "
+        f"power {power:g} ({name}), {len(model.features_)} inducing points, "
         f"{n_rows} rows\n"
         f"{model.n_iter_} iterations: {ending(model)}\n"
         f"log marginal likelihood per data point: {evidence:.4f} nats{units}\n{noise}"
     )
 
 # %% ../../nbs/internals/cli/fit.ipynb #e36773fc
-def held_out_scores(
-    model: PowerEPEstimator, data: TrainingData, out: str
-) -> dict[str, float] | None:
+def held_out_scores(model: Estimator, data: TrainingData, out: str) -> dict[str, float] | None:
     """The scores on the held-out rows; None if there are none, or if scoring failed."""
     if len(data.test) == 0:
         return None
     with after_training(out, "the held-out rows are not scored"), one_line_warnings():
-        X = data.rows.columns["X"]
-        return score_rows(model, X, data.rows.targets(), data.train, data.test)
+        y = data.rows.source.targets()
+        return score_rows(model, data.rows.X, y, data.train, data.test)
     return None
 
 # %% ../../nbs/internals/cli/fit.ipynb #4d4dc9b3
 def write_report(
-    model: PowerEPEstimator,
+    model: Estimator,
     data: TrainingData,
     options: FitOptions,
     scores: dict[str, float] | None,
@@ -243,13 +243,14 @@ def write_report(
         warnings.simplefilter("ignore", UserWarning)  # of rows beyond the training data, once more
         from sparse_pep.report import fit_report  # takes a second to load
 
+        source = data.rows.source
         judged = data.test if len(data.test) else data.train
         page = fit_report(
             model,
-            data.rows.columns["X"][judged],
-            data.rows.targets()[judged],
+            data.rows.X[judged],
+            source.targets()[judged],
             held_out=len(data.test) > 0,
-            names=data.rows.feature_names,
+            names=source.feature_names,
             command="sparse-pep " + shlex.join(sys.argv[1:]),
             scores=scores,
             messages=messages,
@@ -267,17 +268,18 @@ def fit(options: FitOptions) -> int:
     before = version_of(out)
     with one_line_warnings() as messages:
         data = training_data(options)
-        encoder = data.rows.encoded_by
+        encoder = data.rows.source.encoded_by
         if encoder is not None and not options.as_json:
             click.echo(f"{encoder.describe()}\n")
         model = train(data, options)
     if version_of(out) != before:
         warning = f"'{out}' was written by another process during this fit; it is replaced"
         click.echo(f"Warning: {warning}", err=True)
-    save_model(model, data.rows, options)
+    save_model(model, data.rows.source, options)
     n_held_out = len(data.test)
-    document = model_document(model, options, len(data.rows.columns["y"]) - n_held_out)
-    text = model_text(model, document)
+    n_rows = len(data.rows.y) - n_held_out
+    document = model_document(model, options, n_rows)
+    text = model_text(model, options, n_rows)
     scores = held_out_scores(model, data, out)
     if scores is not None:
         document |= {"scores": scores, "n_held_out": n_held_out}

@@ -8,8 +8,8 @@ __all__ = []
 # %% ../../nbs/internals/cli/options.ipynb #fe5c7c4b
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from typing import TypeVar
+from dataclasses import dataclass, is_dataclass
+from typing import TypeVar, get_type_hints
 
 import click
 
@@ -37,7 +37,7 @@ class FiniteRange(click.FloatRange):
     """A range of numbers that excludes NaN and infinity."""
 
     def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+        self, value: float, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """The value as a number; a usage error if it is not finite or is out of range."""
         number = super().convert(value, param, ctx)
@@ -46,16 +46,11 @@ class FiniteRange(click.FloatRange):
         return number
 
 # %% ../../nbs/internals/cli/options.ipynb #b72175fc
-class Inducing(click.IntRange):
-    """A number of inducing points, or "auto"."""
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int | str:
-        """The value as an integer of at least 1, or "auto"; a usage error if it is neither."""
-        if value == "auto":
-            return "auto"
-        return super().convert(value, param, ctx)
+def inducing_from(value: str | int) -> str | int:
+    """A number of inducing points, at least 1, or "auto"; a usage error for others."""
+    if value == "auto":
+        return value
+    return click.IntRange(1)(value)
 
 # %% ../../nbs/internals/cli/options.ipynb #4e0b9ef1
 def power_from(value: str | float) -> str | float:
@@ -115,7 +110,7 @@ def inducing_option(default: int) -> Decorator:
         "--inducing",
         "n_inducing",
         default=default,
-        type=Inducing(1),
+        type=inducing_from,
         metavar="M",
         help="Number of inducing points, or auto: as many as the data need.",
     )
@@ -254,8 +249,8 @@ fit_options = with_options(
 class TableOptions:
     """Which file is read, and what its columns are for."""
 
-    data: str | None = None
-    target: str | None = None
+    data: str = ""
+    target: str = ""
     columns: tuple[str, ...] = ()  # NAME=KIND
     drop: tuple[str, ...] = ()
     decimal: str = "."
@@ -267,9 +262,9 @@ class TableOptions:
 # %% ../../nbs/internals/cli/options.ipynb #25d031c3
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model is trained, and when training ends. Without a likelihood the data decide."""
+    """Which model is trained, and when training ends."""
 
-    likelihood: str | None = "gaussian"
+    likelihood: str = "gaussian"
     kernel: str | None = None
     power: float | str = 0.5
     n_inducing: int | str = 100
@@ -279,7 +274,7 @@ class ModelOptions:
     tol: float = TOL
     max_time: float | None = None
     checkpoint: str | None = None
-    random_state: int | None = None
+    random_state: int = 0
 
 # %% ../../nbs/internals/cli/options.ipynb #a5e6a37e
 @dataclass(frozen=True)
@@ -288,11 +283,11 @@ class FitOptions:
 
     table: TableOptions
     model: ModelOptions
-    out: str
-    report: str | None
-    test_fraction: float | None
-    quiet: bool
-    as_json: bool
+    out: str = "model.npz"
+    report: str | None = None
+    test_fraction: float | None = None
+    quiet: bool = False
+    as_json: bool = False
 
 
 @dataclass(frozen=True)
@@ -301,39 +296,42 @@ class PredictOptions:
 
     model: str
     data: str
-    out: str | None
-    interval: float | None
-    in_pieces: bool
-    decimal: str
-    as_json: bool
+    out: str | None = None
+    interval: float | None = None
+    in_pieces: bool = False
+    decimal: str = "."
+    as_json: bool = False
 
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """The options of `compare`: a table, or the names of data sets."""
+    """The options of `compare`: a table, or the names of data sets. Without a likelihood, the data
+    decide.
+    """
 
     table: TableOptions
     model: ModelOptions
-    names: tuple[str, ...]
-    data_dir: str | None
-    powers: str
-    splits: int
-    out: str | None
-    quiet: bool
-    as_json: bool
+    names: tuple[str, ...] = ()
+    data_dir: str | None = None
+    likelihood: str | None = None
+    powers: str = "0,0.5,1"
+    splits: int = 3
+    out: str | None = None
+    quiet: bool = False
+    as_json: bool = False
 
 # %% ../../nbs/internals/cli/options.ipynb #d7440c8d
 Options = TypeVar("Options")
 
 
 def collect(kind: type[Options], values: Mapping[str, object]) -> Options:
-    """The object of a class of options whose fields have these values. A field that is a class of
-    options itself is collected from the same values.
+    """The object of a class of options with these values, those that are None left out. A field
+    that is a class of options itself is collected from the same values.
     """
     chosen: dict[str, object] = {}
-    for field in fields(kind):
-        if is_dataclass(field.type):
-            chosen[field.name] = collect(field.type, values)
-        elif field.name in values:
-            chosen[field.name] = values[field.name]
+    for name, field_type in get_type_hints(kind).items():
+        if isinstance(field_type, type) and is_dataclass(field_type):
+            chosen[name] = collect(field_type, values)
+        elif values.get(name) is not None:
+            chosen[name] = values[name]
     return kind(**chosen)

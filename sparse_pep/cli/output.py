@@ -60,7 +60,9 @@ def check_files(
         taken[real] = f"is the file of {option} too"
 
 # %% ../../nbs/internals/cli/output.ipynb #f3da1c0c
-def write_rows(text: TextIO, names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_rows(
+    text: TextIO | codecs.StreamWriter, names: Sequence[str], rows: Iterable[Sequence[object]]
+) -> None:
     """Write a header and rows as CSV."""
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(names)

@@ -11,35 +11,43 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import numpy as np
 
 from .options import PredictOptions
 from .output import check_files, check_output, print_result, write_csv
-from .trial import predictions
-from ..data.columns import unseen_values_text
+from .trial import Estimator, predictions
+from ..data.columns import Unseen, unseen_values_text
 from ..data.reader import TABLES, table_files
 from ..data.sources import ArraySource
 from ..data.tables import Layout, table_layout
 from ..estimators import SparsePEPClassifier, load
-from ..estimators.base import PowerEPEstimator
 from ..estimators.extrapolation import extrapolating_rows, extrapolation_text
 from ..numerics.validation import is_names
 
 # %% ../../nbs/internals/cli/predict.ipynb #5be3b947
-def load_model(path: str) -> PowerEPEstimator:
+class SavedModel(NamedTuple):
+    """A model, with the names of its target and of the columns that it was trained on."""
+
+    model: Estimator
+    target: str
+    columns: list[str]
+
+
+def load_model(path: str) -> SavedModel:
     """The model of a file that `fit` wrote; a ValueError if it does not name its columns."""
     model = load(path)
     extra = getattr(model, "extra_", None) or {}
-    columns = extra.get("feature_names")
+    columns = extra.get("feature_names", [])
     n_columns = model.n_features_in_ if model.columns_ is None else len(model.columns_.used)
     if "target" not in extra or not is_names(columns) or len(columns) != n_columns:
         raise ValueError(
             f"'{path}' was not written by `sparse-pep fit`: it does not name its "
             "columns. Load it in Python instead, with `sparse_pep.load`."
         )
-    return model
+    return SavedModel(model, extra["target"], list(columns))
 
 # %% ../../nbs/internals/cli/predict.ipynb #1d98f3fd
 def check_pieces(data: str, out: str | None) -> None:
@@ -62,12 +70,12 @@ class PredictedRows:
     of training, with the ends of an interval of the probability `interval`, if given.
     """
 
-    def __init__(self, model: PowerEPEstimator, layout: Layout, interval: float | None) -> None:
+    def __init__(self, model: Estimator, layout: Layout, interval: float | None) -> None:
         self.model = model
         self.layout = layout
         self.interval = interval
         self.n_rows = 0
-        self.unseen_values: Counter[tuple[str, str, str]] = Counter()
+        self.unseen_values: Counter[Unseen] = Counter()
         self.extrapolations: list[np.ndarray | None] = []
         self.names = ["mean", "std"]
         self.description = "mean and standard deviation"
@@ -88,7 +96,7 @@ class PredictedRows:
         for batch in self.layout.batches():
             if self.layout.encoded_by is not None:
                 self.unseen_values.update(self.layout.encoded_by.unseen_values(batch))
-            columns = self.predict(batch[""])
+            columns = self.predict(np.asarray(batch[""]))
             yield from zip(*(column.tolist() for column in columns), strict=True)
 
     def predict(self, X: np.ndarray) -> list[np.ndarray]:
@@ -101,7 +109,7 @@ class PredictedRows:
             warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
             first, second = predictions(model, rows)
             columns = [first, *np.atleast_2d(second.T)]
-            if self.interval is not None:
+            if self.interval is not None and not isinstance(model, SparsePEPClassifier):
                 columns += model.predict_interval(rows, self.interval)
         return columns
 
@@ -120,14 +128,14 @@ def predict(options: PredictOptions) -> None:
     if out is None and not options.as_json:
         out = "predictions.csv"
     check_files([options.model, options.data], {"--out": out}, options.as_json)
-    model = load_model(options.model)
+    model, target, columns = load_model(options.model)
     if options.in_pieces:
         check_pieces(options.data, out)
     files = table_files(options.data, options.in_pieces, options.decimal)
-    layout = table_layout(files, {}, model.extra_["feature_names"])
+    layout = table_layout(files, {}, columns)
     layout = replace(layout, encoded_by=model.columns_)
     rows = PredictedRows(model, layout, options.interval)
-    document: dict[str, object] = {"target": model.extra_["target"], "file": out}
+    document: dict[str, object] = {"target": target, "file": out}
     if out is None:
         document["rows"] = [dict(zip(rows.names, row, strict=True)) for row in rows]
     else:
@@ -136,7 +144,7 @@ def predict(options: PredictOptions) -> None:
     for note in rows.notes():
         click.echo(f"Note: {note}", err=True)
     if out not in (None, "-"):
-        what = f"{rows.description} of {document['target']} for {rows.n_rows} rows"
+        what = f"{rows.description} of {target} for {rows.n_rows} rows"
         click.echo(f"wrote {out}: {what}", err=True)
     if options.as_json:
         print_result("", document, as_json=True)

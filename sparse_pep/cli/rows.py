@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/internals/cli/rows.ipynb #3d2318e8
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,12 +66,35 @@ def training_layout(table: TableOptions, labels: bool) -> Layout:
     )
     return replace(layout, column_types=column_kinds(table.columns))
 
+# %% ../../nbs/internals/cli/rows.ipynb #40251c6a
+@dataclass(frozen=True)
+class TrainingRows:
+    """The rows of a table that are trained on, in memory or in files."""
+
+    source: TableArrays
+
+    @property
+    def X(self) -> np.ndarray:
+        """The inputs (N, D)."""
+        return np.asarray(self.source.columns["X"])
+
+    @property
+    def y(self) -> np.ndarray:
+        """The targets (N,) as likelihoods take them, which for labels are numbers."""
+        return np.asarray(self.source.columns["y"])
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """The weights (N,) in the column of weights, or None."""
+        weights = np.asarray(self.source.columns["weight"])
+        return weights if weights.ndim else None
+
 # %% ../../nbs/internals/cli/rows.ipynb #b713563d
-def require_learnable(y: np.ndarray, target: str | None) -> None:
+def require_learnable(y: np.ndarray, target: str = "") -> None:
     """Raise a ValueError if the targets y (N,), of the column `target`, are all the same, or too
     large to be squared.
     """
-    called = "the target" if target is None else f"the target {target!r}"
+    called = f"the target {target!r}" if target else "the target"
     if np.all(y == y[:1]):
         raise ValueError(
             f"{called} has fewer than two different values in {len(y)} rows: there is "
@@ -97,17 +120,17 @@ def require_moderate(X: np.ndarray, names: Sequence[str]) -> None:
             )
 
 # %% ../../nbs/internals/cli/rows.ipynb #76882ee4
-def require_suitable_target(rows: TableArrays, likelihood: str, target: str | None) -> None:
+def require_suitable_target(rows: TrainingRows, likelihood: str, target: str) -> None:
     """Raise a ValueError if the likelihood is one of labels or counts and the targets are not."""
-    if likelihood in CLASSIFIERS and rows.classes.dtype.kind == "f":
+    classes = rows.source.classes
+    if classes is not None and classes.dtype.kind == "f":
         raise ValueError(
             f"--likelihood {likelihood}: the target {target!r} is continuous, not a "
             "label; leave the option out."
         )
     if likelihood not in (*COUNTS, "ordinal"):
         return
-    y = rows.columns["y"]
-    if np.any((y < 0.0) | (y % 1.0 != 0.0)):
+    if np.any((rows.y < 0.0) | (rows.y % 1.0 != 0.0)):
         what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
         raise ValueError(
             f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
@@ -126,22 +149,23 @@ def require_weights(weights: np.ndarray, column: str) -> None:
 # %% ../../nbs/internals/cli/rows.ipynb #3c0e6c63
 def read_training(
     table: TableOptions, likelihood: str, cache_dir: str | None = None, verbose: bool = False
-) -> TableArrays:
+) -> TrainingRows:
     """The rows to train on, in memory or in files of `cache_dir`. A ValueError says which option
     does not suit the file, and how labels are trained on.
     """
     layout = training_layout(table, labels=likelihood in CLASSIFIERS)
     try:
-        rows = arrays_of(layout, cache_dir, verbose=verbose, option="--columns")
+        source = arrays_of(layout, cache_dir, verbose=verbose, option="--columns")
     except BadCell as error:
         if error.column == table.target and error.is_text:
             raise ValueError(f"{error} For labels use --likelihood auto.") from None
         raise
-    require_learnable(rows.columns["y"], table.target)
-    require_moderate(rows.columns["X"], rows.feature_names)
+    rows = TrainingRows(source)
+    require_learnable(rows.y, table.target)
+    require_moderate(rows.X, source.feature_names)
     require_suitable_target(rows, likelihood, table.target)
-    if table.weight is not None:
-        require_weights(rows.columns["weight"], table.weight)
+    if rows.weights is not None and table.weight is not None:
+        require_weights(rows.weights, table.weight)
     return rows
 
 # %% ../../nbs/internals/cli/rows.ipynb #2bb4f928

@@ -16,15 +16,18 @@ from .output import one_line_warnings
 from ..data.sources import Source
 from ..datasets import Dataset, smll, smse
 from ..estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
-from ..estimators.base import PowerEPEstimator
 from ..likelihoods import Weibull
 from ..training import LBFGS
 
 # %% ../../nbs/internals/cli/trial.ipynb #55ad8386
-def estimator_for(options: ModelOptions, verbose: bool = False) -> PowerEPEstimator:
+Estimator = SparsePEPRegressor | SparsePEPClassifier | SparsePEP
+
+
+def estimator_for(options: ModelOptions, verbose: bool = False) -> Estimator:
     """The estimator for a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`), with the
     other options as its arguments.
     """
+    model: Estimator
     if options.likelihood == "gaussian":
         model = SparsePEPRegressor()
     elif options.likelihood in CLASSIFIERS:
@@ -49,7 +52,7 @@ def estimator_for(options: ModelOptions, verbose: bool = False) -> PowerEPEstima
     )
 
 # %% ../../nbs/internals/cli/trial.ipynb #35015b4b
-def predictions(model: PowerEPEstimator, X: np.ndarray | Source) -> tuple[np.ndarray, np.ndarray]:
+def predictions(model: Estimator, X: np.ndarray | Source) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of y at X (S, D), each (S,). For a classifier, the most probable
     labels (S,) and the probabilities of all labels (S, C).
     """
@@ -60,7 +63,7 @@ def predictions(model: PowerEPEstimator, X: np.ndarray | Source) -> tuple[np.nda
 
 # %% ../../nbs/internals/cli/trial.ipynb #75dc25be
 def score_rows(
-    model: PowerEPEstimator,
+    model: Estimator,
     X: np.ndarray,
     y: np.ndarray,
     train: np.ndarray | slice,
@@ -121,14 +124,14 @@ def result_columns(trial: Trial) -> dict[str, str]:
     return dict.fromkeys(trial.results, ".4f") | {"converged": "", "seconds": ".2f"}
 
 # %% ../../nbs/internals/cli/trial.ipynb #bddfd275
-def uninterrupted(model: PowerEPEstimator) -> PowerEPEstimator:
+def uninterrupted(model: Estimator) -> Estimator:
     """The fitted model; KeyboardInterrupt if Ctrl-C ended its training."""
     if model.diagnostics_["interrupted"]:
         raise KeyboardInterrupt
     return model
 
 # %% ../../nbs/internals/cli/trial.ipynb #2c5ed816
-def run_split(data: Dataset, split: int, options: ModelOptions) -> tuple[Trial, PowerEPEstimator]:
+def run_split(data: Dataset, split: int, options: ModelOptions) -> tuple[Trial, Estimator]:
     """Train on one split of a data set and score it. The power must be a number."""
     train, test = data.splits[split]
     power = float(options.power)
