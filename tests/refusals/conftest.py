@@ -38,18 +38,25 @@ FILES = {
 }
 
 
+def with_value(state, keys, value):
+    """A nested dictionary with another value at some place."""
+    key, *inner = keys
+    return state | {key: with_value(state[key], inner, value) if inner else value}
+
+
 def write_broken_models():
     """Files that a model.npz becomes by one change."""
     state = read_archive("model.npz", "sparse_pep model", FORMAT_VERSION)
     write_archive("newer.npz", state, "sparse_pep model", 999)
     changes = {
-        "kind": {"kernel": state["kernel"] | {"kind": "Exotic"}},
-        "scaling": {"fitted": state["fitted"] | {"x_scale_": np.ones(5)}},
-        "unnamed": {"extra": {}},
-        "shapes": {"latent": {"0": state["latent"]["0"] | {"b": np.ones(7)}}},
+        "kind": ("fitted model kernel kind", "Exotic"),
+        "scaling": ("fitted encoder x_scale", [1.0] * 5),
+        "unnamed": ("extra", {}),
+        "shapes": ("fitted posterior latent 0 b", np.ones(7)),
     }
-    for name, change in changes.items():
-        write_archive(f"{name}.npz", state | change, "sparse_pep model", FORMAT_VERSION)
+    for name, (keys, value) in changes.items():
+        changed = with_value(state, keys.split(), value)
+        write_archive(f"{name}.npz", changed, "sparse_pep model", FORMAT_VERSION)
 
 
 def write_checkpoints():
@@ -83,7 +90,7 @@ def write_data_sets():
 @pytest.fixture(scope="session")
 def bench_files(tmp_path_factory):
     place = tmp_path_factory.mktemp("bench")
-    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning):
+    with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         for name in ("folder", "parts"):
             Path(name).mkdir()

@@ -8,7 +8,7 @@ import scipy.sparse
 
 from sparse_pep.datasets import random_splits
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Wavelet
-from sparse_pep.inference import Rows
+from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import Partition
 from sparse_pep.inference.fixed_point import infer
 from sparse_pep.kernels import Linear, Matern32, Periodic, SquaredExponential, Sum, White
@@ -94,7 +94,7 @@ def covariances(rows):
 
 GIVEN = {
     infer: dict(Kuu=Z.Kuu(SE), covariances=covariances, likelihood=Gaussian(0.1), y=y, power=0.5),
-    train: dict(model=Model(SE, Z, Gaussian(0.1)), data=Rows(X, y)),
+    train: dict(model=Model(SE, Z, Gaussian(0.1)), problem=Problem(Rows(X, y))),
 }
 
 
@@ -112,9 +112,15 @@ def called(function, **other):
         ),
         "powers above one": (lambda: Partition([0, 0, 1]).powers(1.5), "`power`"),
         "infer, Kuu that is not one": (called(infer, Kuu=-Z.Kuu(SE)), "Kuu", np.linalg.LinAlgError),
-        "train, X of other columns": (called(train, data=Rows(X[:, :1], y)), "`X` ... 2"),
-        "train, no targets": (called(train, data=Rows(X)), "targets `y`"),
-        "train, power of others": (called(train, power=np.ones(5)), "`power`"),
+        "train, X of other columns": (
+            called(train, problem=Problem(Rows(X[:, :1], y))),
+            "`X` ... 2",
+        ),
+        "train, no targets": (called(train, problem=Problem(Rows(X))), "targets `y`"),
+        "train, power of others": (
+            called(train, problem=Problem(Rows(X, y), np.ones(5))),
+            "`power`",
+        ),
         "splits of one row": (lambda: random_splits(1, 1, 0.5), "`n`"),
     }
 )
