@@ -7,6 +7,7 @@ __all__ = ['gaussian_sites', 'evidence', 'predict_f', 'predict_f_cov', 'gaussian
 
 # %% ../nbs/06_regression.ipynb #181c706f
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,7 +60,7 @@ def gaussian_sites(
     Equation 6.1 of the site; the first display of section 3.5 in Bui, Yan and Turner (2017).
     """
     precision = share / (power * dff + noise_variance) + (1.0 - share) / noise_variance
-    outputs = y.T if y.ndim == 2 else y[None]
+    outputs = np.atleast_2d(y.T)
     ratio = dff / noise_variance
     each = np.log(2 * np.pi * noise_variance) + ratio * log1p_ratio(power * ratio)
     terms = -0.5 * (len(outputs) * each + precision * (outputs**2).sum(axis=0))
@@ -86,7 +87,6 @@ def evidence(
     noise_variance: ArrayLike,
     power: ArrayLike,
     weight: ArrayLike = 1.0,
-    jitter: float = 0.0,
     tight: bool = False,
 ) -> Evidence:
     """log Z_PEP and q(u) for Gaussian noise, at the fixed point of Power EP.
@@ -107,8 +107,6 @@ def evidence(
         α in [0, 1].
     weight : float or ndarray (N,)
         Weights w ≥ 0; a row with weight 2 is the same as the row twice.
-    jitter : float
-        Relative jitter for Kuu.
     tight : bool
         Whether to use the tight form. A row with weight 2 is then a block of two equal rows.
 
@@ -126,16 +124,18 @@ def evidence(
     ----------
     Equation 6.2 of the site; log Z_PEP in section 3.5 of Bui, Yan and Turner (2017).
     """
-    Luu = factorise(Kuu, jitter, "Kuu")
+    Luu = factorise(Kuu, name="Kuu")
     V = solve_lower(Luu, Kuf)
     dff, _ = unexplained_variance(kff, V)
     weight = np.broadcast_to(np.asarray(weight, dtype=float), len(y))
-    kappa, gamma = (weight, power) if tight else (power, 1.0)
-    precision, shift, terms = gaussian_sites(y, dff, noise_variance, kappa, gamma)
+    if tight:
+        precision, shift, terms = gaussian_sites(y, dff, noise_variance, weight, power)
+    else:
+        precision, shift, terms = gaussian_sites(y, dff, noise_variance, power)
     posterior = posterior_from_sums(Luu, V * (weight * precision) @ V.T, V @ (weight * shift.T).T)
     value = weight @ terms - y[0].size * posterior.B.half_log_det
     value += 0.5 * np.vdot(posterior.b, posterior.b)
-    return Evidence(float(value), posterior, V, dff)
+    return Evidence(log_evidence=float(value), posterior=posterior, V=V, dff=dff)
 
 # %% ../nbs/06_regression.ipynb #a00bf53e
 def upper_bound(
@@ -181,43 +181,66 @@ def gaussian_log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np
     """log N(y; mean, var) for each element, in nats."""
     return -0.5 * (np.log(2.0 * np.pi * var) + (y - mean) ** 2 / var)
 
-# %% ../nbs/06_regression.ipynb #cf557673
-def adjoint_chunk(
-    Kuu: Factor,
-    whitened: tuple[np.ndarray, np.ndarray],
-    V: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: np.ndarray,
-    weight: np.ndarray,
-    outer: np.ndarray,
-    ratio: float | np.ndarray = 1.0,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The derivatives Kuf_bar (M, n), in the memory of `V`, and kff_bar (n,) of log Z in the
-    covariances of one chunk of data, and the variance a (n,) of wₙᵀu and d₁ = ν − τμ, (n,) or (K,
-    n), without the weight.
+# %% ../nbs/06_regression.ipynb #fbfb46f5
+class WhitenedMoments(NamedTuple):
+    """The moments of q in whitened coordinates."""
 
-    `whitened` is the mean β (M,) or (M, K) and the covariance B⁻¹ of q in whitened coordinates, `V`
-    is Luu⁻¹ Kuf, `precision` and `shift` are the sites at their fixed point, (n,) or (n, K),
-    `power` is κγ (α in Power EP), and `ratio` ξ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP. V
-    diag(we) Vᵀ is added to the lower triangle of `outer` (M, M). Cost 4nM² flops.
+    Kuu: Factor  # which defines the coordinates
+    mean: np.ndarray  # β (M,), or (M, K) with K outputs
+    cov: np.ndarray  # B⁻¹ (M, M)
+
+
+def whitened_moments(posterior: Posterior) -> WhitenedMoments:
+    """Mean and covariance of q in whitened coordinates. Cost O(M³)."""
+    mean = solve_lower(posterior.B, posterior.b, transpose=True)
+    return WhitenedMoments(posterior.Kuu, mean, inverse_gram(posterior.B))
+
+# %% ../nbs/06_regression.ipynb #cf557673
+class FixedSites(NamedTuple):
+    """The sites of n rows at their fixed point, and what their adjoints depend on besides."""
+
+    precision: np.ndarray  # (n,)
+    shift: np.ndarray  # (n,), or (n, K) with K outputs
+    weight: np.ndarray  # (n,)
+    power: np.ndarray  # (n,), κγ: α in Power EP
+    # ξ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP
+    ratio: float | np.ndarray = 1.0
+
+
+class ChunkAdjoint(NamedTuple):
+    """The derivatives of log Z in the covariances of n rows, and two by-products."""
+
+    Kuf_bar: np.ndarray  # (M, n)
+    kff_bar: np.ndarray  # (n,)
+    d1: np.ndarray  # ν − τμ, (n,) or (K, n), without the weight
+    var: np.ndarray | float  # a (n,), the variance of wₙᵀu
+
+
+def adjoint_chunk(
+    moments: WhitenedMoments, V: np.ndarray, sites: FixedSites, outer: np.ndarray
+) -> ChunkAdjoint:
+    """The derivatives of log Z in the covariances of one chunk of data, with V = Luu⁻¹ Kuf (M, n),
+    whose memory holds Kuf_bar afterwards. V diag(we) Vᵀ is added to the lower triangle of `outer`
+    (M, M). Cost 4nM² flops.
     """
-    beta, cov = whitened
-    U = cov @ V  # B⁻¹ V
+    weight = sites.weight
+    means = np.atleast_2d(moments.mean.T)
+    U = moments.cov @ V  # B⁻¹ V
     var = np.einsum("mn,mn->n", V, U)
-    d1 = shift.T - precision * (beta.T @ V)
-    outputs, means = (d1, beta.T) if d1.ndim == 2 else (d1[None], beta[None])
-    total = len(outputs) * precision  # summed over outputs
-    e = power * ratio**2 * (total * precision * var + (outputs**2).sum(axis=0))
-    e += (1.0 - ratio) * total
+    d1 = sites.shift.T - sites.precision * (moments.mean.T @ V)
+    outputs = np.atleast_2d(d1)
+    total = len(outputs) * sites.precision  # summed over outputs
+    e = total * sites.precision * var + (outputs**2).sum(axis=0)
+    e *= sites.power * sites.ratio**2
+    e += (1.0 - sites.ratio) * total
     add_weighted(outer, V, weight * e)  # in Power EP, e is 0 at power 0
     V *= weight * (total - e)
     U *= weight * total
     V -= U
     for b, d in zip(means, outputs, strict=True):
         dger(V, b, weight * d)
-    solve_lower(Kuu, V, transpose=True, out=V)
-    return V, 0.5 * weight * (e - total), var, d1
+    solve_lower(moments.Kuu, V, transpose=True, out=V)
+    return ChunkAdjoint(Kuf_bar=V, kff_bar=0.5 * weight * (e - total), d1=d1, var=var)
 
 # %% ../nbs/06_regression.ipynb #a8ec688e
 def log_noise_adjoint(
@@ -232,68 +255,61 @@ def log_noise_adjoint(
     """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,), as
     in `adjoint_chunk` and `gaussian_sites`; `d1` is (K, N) for K outputs.
     """
-    outputs = d1 if d1.ndim == 2 else d1[None]
+    outputs = np.atleast_2d(d1)
     inner = 1.0 / (power * dff + noise_variance)
     squares = len(outputs) * var + ((outputs / precision) ** 2).sum(axis=0)
     each = (share * noise_variance * inner * inner + (1.0 - share) / noise_variance) * squares
     return 0.5 * (each + len(outputs) * inner * ((1.0 - power) * dff - noise_variance))
 
-# %% ../nbs/06_regression.ipynb #3fa15902
-def vfe_adjoint_chunk(
-    through: tuple[np.ndarray, np.ndarray, np.ndarray],
-    V: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    weight: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Kuf_bar (M, n), kff_bar (n,) and d₁ of one chunk at power 0. `through` is what
-    `vfe_adjoint_factors` returns; the other arguments are those of `adjoint_chunk`. Cost 2nM²
-    flops.
-    """
-    G, beta, back = through
-    d1 = shift.T - precision * (beta.T @ V)
-    outputs, means = (d1, back.T) if d1.ndim == 2 else (d1[None], back[None])
-    total = weight * len(outputs) * precision
-    same = total.size and (total == total[0]).all()  # then the small factor is multiplied
-    bar = (total[0] * G) @ V if same else G @ V
-    if not same:
-        bar *= total
-    for b, d in zip(means, outputs, strict=True):
-        dger(bar, b, weight * d)
-    return bar, -0.5 * total, d1
-
 # %% ../nbs/06_regression.ipynb #3a816df3
-def vfe_adjoint_factors(
-    Kuu: Factor, beta: np.ndarray, cov: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """G (M, M), β (M,) and Luu⁻ᵀβ (M,), which `vfe_adjoint_chunk` needs. Cost O(M³)."""
-    G = solve_lower(Kuu, np.eye(len(cov)) - cov, transpose=True)
-    return G, beta, solve_lower(Kuu, beta, transpose=True)
+class VFEFactors(NamedTuple):
+    """The small matrices from which `vfe_adjoint_chunk` makes the adjoints of a chunk."""
 
-# %% ../nbs/06_regression.ipynb #fbfb46f5
-def whitened_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    """The mean β (M,), or (M, K) with K outputs, and the covariance B⁻¹ (M, M) of q in
-    whitened coordinates. Cost O(M³).
+    G: np.ndarray  # Luu⁻ᵀ (I − B⁻¹) (M, M)
+    mean: np.ndarray  # β (M,), or (M, K) with K outputs
+    weights: np.ndarray  # Luu⁻ᵀ β
+
+
+def vfe_adjoint_factors(moments: WhitenedMoments) -> VFEFactors:
+    """The factors for the adjoints of all chunks at power 0. Cost O(M³)."""
+    rest = np.eye(len(moments.cov)) - moments.cov
+    return VFEFactors(
+        G=solve_lower(moments.Kuu, rest, transpose=True),
+        mean=moments.mean,
+        weights=solve_lower(moments.Kuu, moments.mean, transpose=True),
+    )
+
+# %% ../nbs/06_regression.ipynb #3fa15902
+def vfe_adjoint_chunk(factors: VFEFactors, V: np.ndarray, sites: FixedSites) -> ChunkAdjoint:
+    """The result of `adjoint_chunk` at power 0, without the variance, for which 0 stands. Cost
+    2nM² flops.
     """
-    beta = solve_lower(posterior.B, posterior.b, transpose=True)
-    return beta, inverse_gram(posterior.B)
+    weight = sites.weight
+    d1 = sites.shift.T - sites.precision * (factors.mean.T @ V)
+    outputs = np.atleast_2d(d1)
+    total = weight * len(outputs) * sites.precision
+    if total.size and (total == total[0]).all():  # then the small factor is multiplied
+        bar = (total[0] * factors.G) @ V
+    else:
+        bar = factors.G @ V
+        bar *= total
+    for b, d in zip(np.atleast_2d(factors.weights.T), outputs, strict=True):
+        dger(bar, b, weight * d)
+    return ChunkAdjoint(Kuf_bar=bar, kff_bar=-0.5 * total, d1=d1, var=0.0)
 
 # %% ../nbs/06_regression.ipynb #152523c2
-def Kuu_adjoint(
-    Kuu: Factor, whitened: tuple[np.ndarray, np.ndarray], precision: np.ndarray, outer: np.ndarray
-) -> np.ndarray:
+def Kuu_adjoint(moments: WhitenedMoments, precision: np.ndarray, outer: np.ndarray) -> np.ndarray:
     """∂ log Z / ∂ Kuu (M, M), symmetric, for Kuu before jitter is added.
 
     `precision` is V diag(wτ) Vᵀ and `outer` is V diag(we) Vᵀ, both triangles of it. Cost O(M³).
     """
-    beta, cov = whitened
-    outputs = beta.T if beta.ndim == 2 else beta[None]
-    H = precision + cov
+    outputs = np.atleast_2d(moments.mean.T)
+    H = precision + moments.cov
     H.flat[:: len(H) + 1] -= 1.0  # the diagonal
     H *= len(outputs)
     H += outputs.T @ outputs
     H -= outer
-    return cholesky_adjoint(Kuu, H)
+    return cholesky_adjoint(moments.Kuu, H)
 
 # %% ../nbs/06_regression.ipynb #2718e883
 def cholesky_adjoint(Kuu: Factor, H: np.ndarray) -> np.ndarray:

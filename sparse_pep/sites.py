@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['unexplained_variance', 'Posterior', 'posterior_from_sums', 'q_moments', 'determined_directions', 'marginals',
-           'cavity', 'new_site', 'site_step', 'parallel_sweep', 'sequential_sweep']
+           'cavity', 'new_site', 'TiltedMoments', 'site_step', 'parallel_sweep', 'sequential_sweep']
 
 # %% ../nbs/05_sites.ipynb #d3664223
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
 
@@ -156,26 +156,40 @@ def new_site(
     return -d2 / rho, (d1 - d2 * cavity_mean) / rho
 
 # %% ../nbs/05_sites.ipynb #76b8dd8b
+class TiltedMoments(Protocol):
+    """The projection of data points."""
+
+    def __call__(
+        self,
+        rows: slice | int,
+        cavity_mean: np.ndarray,
+        cavity_var: np.ndarray,
+        power: float | np.ndarray,
+        /,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """z, d1 and d2 (n,) of some rows, for cavities of fₙ with this mean and variance (n,)."""
+        ...
+
+
 def site_step(
     mean: np.ndarray,
     var: np.ndarray,
     dff: np.ndarray,
-    tilted: Callable[..., Any],
+    tilted: Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]],
     precision: np.ndarray,
     shift: np.ndarray,
     power: float | np.ndarray,
     step: float,
-    rows: slice | np.ndarray = slice(None),
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Precision and shift of the sites of `rows`, each (N,), after one step of size `step`:
-    deletion, projection and update.
+    """Precision and shift of sites, each (N,), after one step of size `step`: deletion, projection
+    and update.
 
     `mean` and `var` (N,) are the marginals of wₙᵀu under q. The function
-    `tilted(rows, cavity_mean, cavity_var, power)` returns z, d1 and d2 for the cavity of fₙ.
+    `tilted(cavity_mean, cavity_var, power)` returns z, d1 and d2 for the cavity of fₙ.
     Cost O(N) and the cost of `tilted`.
     """
     cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
-    _, d1, d2 = tilted(rows, cavity_mean, cavity_var + dff, power)
+    _, d1, d2 = tilted(cavity_mean, cavity_var + dff, power)
     new_precision, new_shift = new_site(d1, d2, cavity_mean, cavity_var, power)
     return (1 - step) * precision + step * new_precision, (1 - step) * shift + step * new_shift
 
@@ -184,7 +198,7 @@ def parallel_sweep(
     Kuu: Factor,
     V: np.ndarray,
     dff: np.ndarray,
-    tilted: Callable[..., Any],
+    tilted: TiltedMoments,
     precision: np.ndarray,
     shift: np.ndarray,
     power: float | np.ndarray,
@@ -198,14 +212,15 @@ def parallel_sweep(
     step 1 is full strength, and the paper uses η = α. Cost 3NM² flops.
     """
     mean, var = marginals(posterior_from_sums(Kuu, V * precision @ V.T, V @ shift), V)
-    return site_step(mean, var, dff, tilted, precision, shift, power, step)
+    of_rows = partial(tilted, slice(None))
+    return site_step(mean, var, dff, of_rows, precision, shift, power, step)
 
 # %% ../nbs/05_sites.ipynb #8e7b4525
 def sequential_sweep(
     Kuu: Factor,
     V: np.ndarray,
     dff: np.ndarray,
-    tilted: Callable[..., Any],
+    tilted: TiltedMoments,
     precision: np.ndarray,
     shift: np.ndarray,
     power: float | np.ndarray,
@@ -216,7 +231,8 @@ def sequential_sweep(
     """
     precision = precision.copy()
     shift = shift.copy()
-    power, step = (np.broadcast_to(value, precision.shape) for value in (power, step))
+    power = np.broadcast_to(power, precision.shape)
+    step = np.broadcast_to(step, precision.shape)
     posterior = posterior_from_sums(Kuu, V * precision @ V.T, V @ shift)
     root = solve_lower(posterior.B, np.eye(len(V)))
     # of the whitened v
@@ -226,12 +242,13 @@ def sequential_sweep(
         c = cov @ v
         mean = v @ beta
         var = v @ c
-        old = precision[n], shift[n]
-        precision[n], shift[n] = site_step(
-            mean, var, dff[n], tilted, *old, power[n], step[n], rows=n
+        new_precision, new_shift = site_step(
+            mean, var, dff[n], partial(tilted, n), precision[n], shift[n], power[n], step[n]
         )
-        more_precision = precision[n] - old[0]
-        more_shift = shift[n] - old[1]
+        more_precision = new_precision - precision[n]
+        more_shift = new_shift - shift[n]
+        precision[n] = new_precision
+        shift[n] = new_shift
         gain = 1.0 + more_precision * var
         beta += c * (more_shift - more_precision * mean) / gain
         cov -= (more_precision / gain) * np.outer(c, c)
