@@ -550,7 +550,7 @@ def plot_energy_trace(
         Where to draw; new axes by default. Several traces may share axes.
     label, step : str
         Name of this trace in a legend, and label of the horizontal axis: "iteration", or "sweep"
-        for inference (`Fit.trace`).
+        for inference (`Convergence.trace`).
     """
     values = as_floats(values, "values")
     if values.ndim != 1 or not np.isfinite(values).any():

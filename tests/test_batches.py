@@ -9,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from laws.adapter import ended
 from laws.problems import BLOCKS, PROBLEMS, N, X
 from numpy.testing import assert_array_equal
 from reference.compare import error
@@ -18,7 +19,7 @@ from sparse_pep.data.sources import Source
 from sparse_pep.datasets import banana_like
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
-from sparse_pep.inference.shard import projections, site_sums
+from sparse_pep.inference.shard import project_sites, start_sites
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit, StudentT
 from sparse_pep.means import LinearMean
@@ -103,7 +104,7 @@ def at_the_fixed_point(name, earlier):
     for k, rows in enumerate(batches.numbers):
         batches.next = k
         shard = batches.batch(case.model).shard
-        sums = site_sums(shard, None if case.known else fit.start[:, :, rows])
+        sums = start_sites(shard, None if case.known else fit.start[:, :, rows])
         batches.held.put(k, batches.held.without(k), sums)
     total = batches.held.total
     return FixedPoint(case, fit, gradient, [total.precision.copy(), total.shift.copy()])
@@ -137,7 +138,7 @@ each_partition = pytest.mark.parametrize(("name", "earlier"), PARTITIONS)
 def test_sums_of_a_partition_are_those_of_all_data(name, earlier):
     case, fit, _, sums = at_the_fixed_point(name, earlier)
     batch = batch_of(case.model, replace(case.problem(JITTER), earlier=None))
-    whole = site_sums(batch.shard, fit.start)
+    whole = start_sites(batch.shard, fit.start)
     assert error(sums[0], whole.precision) < 1e-12
     assert error(sums[1], whole.shift) < 1e-12
 
@@ -176,13 +177,15 @@ def test_what_is_no_distribution_is_turned_back_from():
     found = []
     batch = student_batch()
     assert (
-        posteriors_with(batch, site_sums(batch.shard, greedy), CachedSiteSums(1, (1, 5)).without(0))
+        posteriors_with(
+            batch, start_sites(batch.shard, greedy), CachedSiteSums(1, (1, 5)).without(0)
+        )
         is None
     )
     for sites in (greedy, proper):  # negative precisions are dropped where they do harm
         batch = student_batch()
         assert visit(batch, CachedSiteSums(1, (1, 5)), 0, sites) is not None
-        found.append(batch.shard.state.sites)
+        found.append(batch.shard.sites.state.sites)
     assert error(*found) < 1e-12
     held = CachedSiteSums(2, (1, 5))
     held.precision[1] = -2.0 * np.eye(5)
@@ -199,16 +202,17 @@ def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
         return batch_of(PROBLEMS["probit"].model, Problem(row, power, jitter=JITTER))
 
     batch = fresh()
-    ((_, V, _),) = batch.shard.visit([0])
+    V = batch.shard.V_of(0)
     v = V[:, 0]
     along = np.outer(v, v)[None] / (v @ v)
-    sums = site_sums(batch.shard, np.array([[[5.0 / (v @ v)]], [[0.0]]]))
+    sums = start_sites(batch.shard, np.array([[[5.0 / (v @ v)]], [[0.0]]]))
     # 1 − 2 + 5 is a precision, and 1 − 2, that of the cavity at power 1, is none
     posteriors = posteriors_with(batch, sums, SiteSums(-2.0 * along, np.zeros((1, 5))))
     assert posteriors is not None
     assert is_proper(batch.shard, posteriors) == proper
-    assert np.isfinite(projections(batch.shard, posteriors, Accuracy(1e-6, 0.1), 0).terms) == proper
-    bare = site_sums(fresh().shard, np.zeros((2, 1, 1)))
+    projection = project_sites(batch.shard, posteriors, Accuracy(1e-6, 0.1), 0)
+    assert np.isfinite(projection.terms) == proper
+    bare = start_sites(fresh().shard, np.zeros((2, 1, 1)))
     # singular: only with jitter
     assert posteriors_with(batch, bare, SiteSums(-(1.0 + 1e-14) * along, np.zeros((1, 5)))) is None
 
@@ -217,13 +221,13 @@ def test_a_step_that_goes_too_far_is_shortened(monkeypatch):
     """Sites so negative that only a quarter of the way to them leaves a distribution."""
     batch = student_batch(0.0)
     held = CachedSiteSums(1, (1, 5))
-    ((_, V, _),) = batch.shard.visit([0])
+    V = batch.shard.V_of(0)
     aim = np.full((1, 20), -3.0 / np.linalg.eigvalsh(V @ V.T)[-1])
     monkeypatch.setattr(
-        "sparse_pep.inference.shard.new_site", lambda *arguments: (aim, np.ones((1, 20)))
+        "sparse_pep.inference.row_sites.new_site", lambda *arguments: (aim, np.ones((1, 20)))
     )
     assert visit(batch, held, 0, np.zeros((2, 1, 20))) is not None
-    assert error(batch.shard.state.sites[0], 0.25 * aim) < 1e-12
+    assert error(batch.shard.sites.state.sites[0], 0.25 * aim) < 1e-12
     assert error(held.total.precision[0], V * (0.25 * aim[0]) @ V.T) < 1e-12
 
 
@@ -359,7 +363,7 @@ def test_convergence_is_said_honestly(monkeypatch):
         assert words in message
     kept = stochastic.model_evidence
     monkeypatch.setattr(
-        stochastic, "model_evidence", lambda *a, **k: replace(kept(*a, **k), converged=False)
+        stochastic, "model_evidence", lambda *a, **k: ended(kept(*a, **k), converged=False)
     )
     assert not train(
         START,

@@ -13,6 +13,7 @@ from reference.problems import SearchedGaussian
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import (
+    OuterSites,
     Partition,
     block_cholesky,
     block_chunks,
@@ -57,7 +58,7 @@ def test_labels_and_powers():
 
 def test_a_block_whose_noise_is_lost_in_rounding_does_not_stop_the_others():
     D = np.stack([np.eye(2), np.ones((2, 2))])
-    outer = (np.zeros((2, 2, 2)), np.zeros((2, 2, 1)))
+    outer = OuterSites(np.zeros((2, 2, 2)), np.zeros((2, 2, 1)), np.zeros(2))
     inner = (np.full((2, 2), 1e18), np.ones((1, 2, 2)))
     mean, var = with_inner_sites(
         np.zeros((2, 1, 2)), np.zeros((2, 2, 1)), D, outer, inner, np.ones(2)

@@ -198,7 +198,7 @@ def test_worker_killed_in_the_middle_of_training(processes):
     calls = kill_during(source, "total", 5)
     again = train(REGRESSION, Problem(source, jitter=1e-8), TrainingOptions(LBFGS(max_iter=3)))
     assert len(calls) > 7
-    assert "known_answer_of" in calls[5:]  # more was to come
+    assert "evaluate_known" in calls[5:]  # more was to come
     assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)
     assert_allclose(again.history, result.history, rtol=1e-12)
 
@@ -509,7 +509,7 @@ def test_worker_killed_in_the_middle_of_a_search(processes):
     calls = kill_during(source, "sweep", 6)
     fit = model_evidence(CLASSIFICATION, Problem(source), tol=1e-3)
     assert len(calls) > 7
-    assert calls[5] == "answer_of"
+    assert calls[5] == "evaluate_iterated"
     assert fit.converged
     assert fit.n_sweeps == whole.n_sweeps
     assert fit.log_evidence == pytest.approx(whole.log_evidence, rel=1e-8)

@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import warnings
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from laws.adapter import ended
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from reference.compare import error
 from sklearn.base import clone
@@ -994,7 +994,7 @@ def test_warnings_point_at_the_line_that_asked(recwarn):
 
 def test_inference_that_does_not_converge_is_said(monkeypatch):
     def impatient(*arguments, **named):
-        return replace(model_evidence(*arguments, **named), converged=False, change=0.5)
+        return ended(model_evidence(*arguments, **named), converged=False, change=0.5)
 
     monkeypatch.setattr(conclude, "model_evidence", impatient)
     with pytest.warns(ConvergenceWarning, match="inference did not converge.*0.5"):

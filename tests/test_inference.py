@@ -157,7 +157,7 @@ def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least,
     y = np.sin(2.0 * X[:, 0]) + np.exp(np.linspace(least, largest, 60)) * rng.normal(size=60)
     Z = np.linspace(-2.7, 2.7, 8)[:, None]
     problem = SearchProblem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())
-    plain, fit = (problem.search(power, tol=1e-6, memory=memory) for memory in (0, 5))
+    plain, fit = (problem.search(power, tol=1e-6, depth=depth) for depth in (0, 5))
     assert fit.converged
     assert fit.n_sweeps < 60
     assert error(fit.log_evidence, plain.log_evidence) < 1e-8

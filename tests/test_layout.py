@@ -27,7 +27,7 @@ PACKAGE = ROOT / "sparse_pep"
 FLOORS = (
     "numerics",
     "kernels means features",
-    "sites regression quadrature likelihoods",
+    "sites energy regression quadrature likelihoods",
     "inference",
     "streaming",
     "priors model training posterior observations",

@@ -20,7 +20,7 @@ from sparse_pep.data.passes import Moments, moments_piece, source_predict
 from sparse_pep.data.sources import ArraySource, Source
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
-from sparse_pep.inference.fixed_point import fixed_point
+from sparse_pep.inference.fixed_point import SearchOptions
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient
@@ -109,10 +109,14 @@ def test_a_hard_search_takes_the_same_steps_in_pieces(case):
     )
     assert found.converged == fit.converged == (sweeps > 2)
     assert found.n_sweeps == fit.n_sweeps
-    assert found.step == fit.step <= below
-    assert precision is None or fit.step == 1.0
-    assert len(fit.trace) == len(found.trace) <= fit.n_sweeps + (precision is None)
-    assert error(found.trace, fit.trace, 1.0 + abs(fit.log_evidence)) < 1e-7
+    assert found.convergence.step == fit.convergence.step <= below
+    assert precision is None or fit.convergence.step == 1.0
+    assert (
+        len(fit.convergence.trace)
+        == len(found.convergence.trace)
+        <= fit.n_sweeps + (precision is None)
+    )
+    assert error(found.convergence.trace, fit.convergence.trace, 1.0 + abs(fit.log_evidence)) < 1e-7
     assert error(found.log_evidence, fit.log_evidence) < 1e-8
 
 
@@ -124,7 +128,7 @@ def test_a_posterior_that_only_jitter_makes_is_none():
     precision[20] = -(1.0 + 1e-14) / (v @ v)
     model = Model(kernel, points, StudentT(0.3, 4.0))
     fit, found = searched_twice(model, y, 1.0, 0, precision)
-    assert len(fit.trace) == len(found.trace) == 0
+    assert len(fit.convergence.trace) == len(found.convergence.trace) == 0
     assert error(found.log_evidence, fit.log_evidence) < 1e-12
 
 
@@ -206,7 +210,7 @@ WORKS = {
 
 def peaks(work, folder):
     """Of a few pieces, and of thirty more; for a process of its own."""
-    sparse_pep.model.fixed_point = partial(fixed_point, max_sweeps=6)  # as many for all
+    sparse_pep.model.SearchOptions = partial(SearchOptions, max_sweeps=6)  # as many for all
     WORKS[work](2, folder)
     return [peak(partial(WORKS[work], n, folder)) for n in (4, 34)]
 

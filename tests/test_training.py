@@ -7,6 +7,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from laws.adapter import ended
 from numpy.testing import assert_array_equal
 from reference import dense
 from reference.compare import error
@@ -232,13 +233,8 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
     search = models.fixed_point
 
     def astray(*arguments, **options):
-        return replace(
-            search(*arguments, **options),
-            converged=False,
-            usable=False,
-            change=20.0,
-            log_evidence=1e15,
-        )
+        fit = replace(search(*arguments, **options), log_evidence=1e15)
+        return ended(fit, converged=False, usable=False, change=20.0)
 
     monkeypatch.setattr(models, "fixed_point", astray)
     assert np.isnan(model_evidence(start(), Problem(DATA)).log_evidence)
@@ -252,7 +248,7 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
 
 def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
     good = train(start(), PROBLEM, TrainingOptions(LBFGS(max_iter=1)))
-    loose = replace(good, fit=replace(good.fit, converged=False), objective=1e15)
+    loose = replace(good, fit=ended(good.fit, converged=False), objective=1e15)
     monkeypatch.setattr(
         run,
         "maximise",
@@ -364,7 +360,7 @@ def test_a_step_that_fails_is_turned_back_from(failure):
             if failure == "infinite slope":
                 gradient[2] = np.inf
             fit = replace(fit, log_evidence=np.nan) if failure == "nan" else fit
-            fit = replace(fit, converged=False) if failure == "sites" else fit
+            fit = ended(fit, converged=False) if failure == "sites" else fit
         return fit, gradient
 
     # later steps leave the range of the parameters, which is a rejection as well
@@ -425,7 +421,7 @@ def test_one_failure_ends_training_at_the_start_or_if_it_is_a_mistake(error_, at
 
 
 def test_a_start_whose_sites_have_not_converged_has_to_do():
-    outside = lambda model: (replace(evidence_of(model)[0], converged=False), evidence_of(model)[1])
+    outside = lambda model: (ended(evidence_of(model)[0], converged=False), evidence_of(model)[1])
     assert np.isfinite(maximise(Objective(start(), outside), LBFGS(max_iter=1), 60).log_evidence)
 
 
@@ -464,12 +460,12 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
     starts = []
     search = models.fixed_point
 
-    def watched(shards, Kuu, sites, tol, **options):
-        starts.append(sites)
-        if sites is not None and len(starts) == 3:
+    def watched(shards, Kuu, search_options):
+        starts.append(search_options.start)
+        if starts[-1] is not None and len(starts) == 3:
             raise np.linalg.LinAlgError("improper")
-        fit = search(shards, Kuu, sites, tol, **options)
-        return replace(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
+        fit = search(shards, Kuu, search_options)
+        return ended(fit, converged=False, n_sweeps=1000) if len(starts) == 5 else fit
 
     monkeypatch.setattr(models, "fixed_point", watched)
     evidence = WarmEvidence(Problem(data, jitter=1e-8))

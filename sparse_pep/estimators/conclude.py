@@ -88,9 +88,9 @@ def record_of(model: Model, fit: Fit, data: Data, directions: float) -> dict[str
         return record
     return record | {
         "sweeps_last": fit.n_sweeps,
-        "largest_site_change": fit.change,
-        "smallest_step": fit.step,
-        "sweep_trace": fit.trace,
+        "largest_site_change": fit.convergence.change,
+        "smallest_step": fit.convergence.step,
+        "sweep_trace": fit.convergence.trace,
         "smallest_cavity": fit.smallest_cavity,
         "quadrature_error": fit.quadrature_error,
     }
@@ -103,7 +103,7 @@ def warn_of_inference(fit: Fit) -> None:
     is_nan = "" if fit.usable else ", and its log evidence is NaN"
     warn_caller(
         f"inference did not converge: after {fit.n_sweeps} sweeps a site still "
-        f"changes by {fit.change:.2g} in units of the posterior{is_nan}; try "
+        f"changes by {fit.convergence.change:.2g} in units of the posterior{is_nan}; try "
         "another `power`, or start from a smaller kernel variance or more noise (see "
         "the page “Sites that oscillate”).",
         ConvergenceWarning,

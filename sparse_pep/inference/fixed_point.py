@@ -6,24 +6,30 @@
 __all__ = ['Fit', 'infer']
 
 # %% ../../nbs/11_inference.ipynb #befc521c
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from ..energy import posterior_terms
+from .blocks import Partition
 from .problem import Rows
+from .row_sites import IteratedSites, KnownSites, Sites, Step, TargetRows
 from sparse_pep.inference.shard import (
+    Covariances,
     Projection,
     Shard,
+    ShardMaker,
     Shards,
-    Step,
+    Stored,
     Sums,
     per_row,
-    projections,
-    site_sums,
+    project_sites,
+    start_sites,
     step_sites,
 )
+from .sharing import sharing_of
 from ..likelihoods.base import Likelihood
 from ..numerics.linalg import Factor, factorise
 from ..numerics.threads import one_blas_thread
@@ -42,7 +48,7 @@ class State(NamedTuple):
 
 # %% ../../nbs/11_inference.ipynb #d2f6b40e
 def state_at(
-    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, memory: int, scale: np.ndarray
+    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, depth: int, scale: np.ndarray
 ) -> State | None:
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.
@@ -51,35 +57,62 @@ def state_at(
     value = sums.terms
     for precision, shift, worst in zip(sums.precision, sums.shift, sums.lowest.value, strict=True):
         try:
-            posteriors.append(posterior_from_sums(Kuu, precision, shift))
+            q = posterior_from_sums(Kuu, precision, shift)
         except np.linalg.LinAlgError:
             return None
-        q = posteriors[-1]
         if q.B.jitter and worst > 0.0:
             return None
-        value += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
-    projection = Projection(*shards.ask(projections, posteriors, accuracy, memory, scale))
+        posteriors.append(q)
+        value += posterior_terms(q)
+    projection = Projection()
+    if not shards.known:
+        statistic = partial(
+            project_sites, posteriors=posteriors, accuracy=accuracy, depth=depth, scale=scale
+        )
+        projection = shards.reduce(statistic)
     value += projection.terms - 0.5 * projection.weight * (scale - 1.0 - np.log(scale)).sum()
-    return State(float(value), posteriors, sums, projection, scale) if np.isfinite(value) else None
+    if not np.isfinite(value):
+        return None
+    return State(
+        log_evidence=float(value),
+        posteriors=posteriors,
+        sums=sums,
+        projection=projection,
+        scale=scale,
+    )
 
 # %% ../../nbs/11_inference.ipynb #ddf2b58f
-MEMORY = 5  # earlier sweeps that the acceleration uses
-PATIENCE = 5  # sweeps without progress before the step is shortened
+ANDERSON_DEPTH = 5  # earlier sweeps that the acceleration uses
+PATIENCE = 5  # sweeps without progress before the step is damped
 SHORTEST = 0.01  # the smallest step size
 # limits of the accuracy of the quadrature
 FINEST_AND_COARSEST = (1e-9, 1e-5)
 FLOOR = 0.1
+
+# %% ../../nbs/11_inference.ipynb #07be0dde
+@dataclass(frozen=True, eq=False)
+class SearchOptions:
+    """How the sites are searched for, where they are not known in closed form."""
+
+    # sites (2, C, N) at which the search begins; by default the projections under the prior
+    start: np.ndarray | None = None
+    # the largest proposed change of a site at the end, in units of the posterior, and the largest
+    # change of log Z relative to 1 + |log Z|
+    tol: float = 1e-8
+    max_sweeps: int = 500
+    depth: int = ANDERSON_DEPTH  # sweeps that the acceleration uses; with 0 all steps are plain
+    tight: bool = False  # whether v of each latent function is maximised along with the sites
+
+
+STANDARD = SearchOptions()
 
 # %% ../../nbs/11_inference.ipynb #07be0ddd
 @dataclass
 class Search:
     """The record of a search for the sites: it judges each state, and chooses the next step."""
 
-    tol: float  # as in `fixed_point`, like the next two
-    memory: int
-    tight: bool
-    finest: float  # finest relative accuracy of the quadrature
-    relative: float  # and the present one
+    options: SearchOptions
+    relative: float  # present relative accuracy of the quadrature
     scale: np.ndarray  # (C, 1), v of each latent function for the next state
     # the last good state: one with a smaller proposed change or a higher log Z than before
     last: State | None = None
@@ -93,63 +126,84 @@ class Search:
     stalled: int = 0  # successive sweeps without progress in either
     plain: int = 0  # plain steps to take before the next accelerated one
 
-    def judge(self, state: State | None) -> bool:
+    @property
+    def finest(self) -> float:
+        """The finest relative accuracy of the quadrature."""
+        return float(np.clip(self.options.tol**2, *FINEST_AND_COARSEST))
+
+    @property
+    def usable(self) -> bool:
+        """Whether log Z of the last good state can be compared with that of other searches."""
+        if self.converged:
+            return True
+        if self.last is None or self.change > 1.0:
+            return False
+        return bool(np.ptp(self.trace[-10:]) <= 0.01 * self.last.sums.weight)
+
+    def record_state(self, state: State | None) -> bool:
         """Record a state. Returns whether it is a distribution and not much worse than the last;
-        if not, the step is shortened.
+        if not, the step is damped.
         """
-        change = np.inf if state is None else float(state.projection.change.value)
-        if state is None or (
-            change > 10 * self.least and state.log_evidence < self.last.log_evidence
-        ):
+        if state is None or self.is_worse(state):
             if self.last is not None:
-                self.shorten(0.7)
+                self.damp(0.7)
             return False
         self.last = state
-        self.change = change
-        self.least = max(change, self.tol, self.relative)
+        self.change = float(state.projection.change.value)
+        self.least = max(self.change, self.options.tol, self.relative)
         self.trace.append(state.log_evidence)
-        first = self.trace[-2:][0]
-        value = state.log_evidence
-        steady = abs(value - first) <= self.tol * (1.0 + abs(first)) or change <= 1e-3 * self.tol
-        sharp = self.relative == self.finest or state.projection.error.value <= self.finest
-        self.converged = change <= self.tol and steady and sharp
-        self.relative = min(max(1e-3 * change, self.finest), FINEST_AND_COARSEST[1])
+        self.converged = self.has_converged(state)
+        self.relative = min(max(1e-3 * self.change, self.finest), FINEST_AND_COARSEST[1])
         # v at which log Z is highest; 1 where less does not help
-        if self.tight and state.projection.weight:
-            self.scale = 1.0 / (
-                1.0
-                - np.minimum(
-                    np.reshape(state.projection.curvature, (-1, 1)) / state.projection.weight, 0.0
-                )
-            )
-            self.converged &= bool(np.max(np.abs(self.scale - state.scale)) <= self.tol)
+        if self.options.tight and state.projection.weight:
+            curvature = np.reshape(state.projection.curvature, (-1, 1)) / state.projection.weight
+            self.scale = 1.0 / (1.0 - np.minimum(curvature, 0.0))
+            self.converged &= bool(np.max(np.abs(self.scale - state.scale)) <= self.options.tol)
         return True
 
-    def shorten(self, factor: float) -> None:
+    def is_worse(self, state: State) -> bool:
+        """Whether a state has a lower log Z and a much larger proposed change than the last."""
+        much_larger = float(state.projection.change.value) > 10 * self.least
+        return much_larger and state.log_evidence < self.last.log_evidence
+
+    def has_converged(self, state: State) -> bool:
+        """Whether sites and log Z have stopped changing, and the quadrature is as fine as it has to
+        be.
+        """
+        tol = self.options.tol
+        before = self.trace[-2:][0]
+        steady = abs(state.log_evidence - before) <= tol * (1.0 + abs(before))
+        steady = steady or self.change <= 1e-3 * tol
+        sharp = self.relative == self.finest or state.projection.error.value <= self.finest
+        return bool(self.change <= tol and steady and sharp)
+
+    def damp(self, factor: float) -> None:
         """Multiply the step size by `factor`, down to `SHORTEST` at the least; the next
         `PATIENCE` steps are plain.
         """
         self.size = max(factor * self.size, SHORTEST)
         self.plain = PATIENCE
 
-    def next_step(self) -> Step:
-        """The step from the last good state: with the coefficients γ of Equation 11.4 of the
-        site, or plain after it was shortened.
-        """
-        projection = self.last.projection
+    def count_stalled(self) -> None:
+        """Count the sweeps without progress, and damp the step after `PATIENCE` of them."""
         value = self.last.log_evidence
-        progress = self.change < 0.995 * self.best or not value <= self.highest + 1e-3 * abs(
-            self.highest
-        )
+        rises = not value <= self.highest + 1e-3 * abs(self.highest)
+        progress = self.change < 0.995 * self.best or rises
         self.stalled = 0 if progress or self.plain else self.stalled + 1
         self.best = min(self.best, self.change)
         self.highest = max(self.highest, value)
         if self.stalled == PATIENCE:
             self.stalled = 0
             self.best = self.change
-            self.shorten(0.6)
-        gram = np.atleast_1d(projection.gram)
-        right = np.atleast_1d(projection.with_last)
+            self.damp(0.6)
+
+    def next_step(self) -> Step:
+        """The step from the last good state: with the coefficients γ of Equation 11.4 of the
+        site, or plain after it was damped.
+        """
+        self.count_stalled()
+        gram = np.atleast_1d(self.last.projection.gram)
+        right = np.atleast_1d(self.last.projection.with_last)
         if self.plain or not np.isfinite(gram.sum() + right.sum()):  # extreme sites overflow
             self.plain = max(0, self.plain - 1)
             return Step(size=self.size)
@@ -157,6 +211,17 @@ class Search:
         return Step(gamma=gamma, size=self.size)
 
 # %% ../../nbs/11_inference.ipynb #822fc2fa
+class Convergence(NamedTuple):
+    """How the search for the sites ended."""
+
+    converged: bool  # whether sites and log evidence have stopped changing, to the tolerance
+    usable: bool  # whether log Z can be compared with that of other fits
+    n_sweeps: int  # how many times all sites were updated; 0 in closed form
+    change: float  # largest proposed change of a site at the end, in units of the posterior
+    step: float  # the smallest step size that was used; 1 if no step was damped
+    trace: np.ndarray  # the log evidence at each sweep
+
+# %% ../../nbs/11_inference.ipynb #6c62cdd5
 @dataclass(eq=False)
 class Fit:
     """The outcome of inference."""
@@ -168,17 +233,7 @@ class Fit:
     projection: Projection  # the projections at the cavities, summed over all data
     # (C, 1), v of each latent function: 1, except in the tight form of sites that are searched for
     scale: np.ndarray
-    usable: bool  # whether log Z can be compared with that of other fits
-    converged: bool  # whether sites and log evidence have stopped changing, to the tolerance
-    n_sweeps: int  # how many times all sites were updated; 0 in closed form
-    change: float  # largest proposed change of a site at the end, in units of the posterior
-    step: float  # the smallest step size that was used; 1 if no step was shortened
-    trace: np.ndarray  # the log evidence at each sweep
-    jitter: float  # relative jitter used in Kuu
-    searched: bool  # whether the sites had to be searched for
-    # smallest ρ = 1 − ατa, the share of the posterior's precision that a cavity keeps
-    smallest_cavity: float
-    quadrature_error: float  # largest estimated relative error of a projection
+    convergence: Convergence
     shards: Shards | None = None  # the data; None where the fit no longer holds them
     # sites (2, C, N), or the state of a source, from which another search may start
     start: object = None
@@ -189,139 +244,152 @@ class Fit:
     # whether each data point has a site of its own, which is not the case in blocks
     own_sites: bool = True
 
-# %% ../../nbs/11_inference.ipynb #6c62cdd4
-def fixed_point(
-    shards: Shards,
-    Kuu: Factor,
-    start: np.ndarray | None = None,
-    tol: float = 1e-8,
-    max_sweeps: int = 500,
-    memory: int = MEMORY,
-    tight: bool = False,
-) -> Fit:
-    """q(u) and log Z_PEP at the fixed point of the sites, for all data. Cost of a sweep: 2NM² flops
-    and the quadrature, for each latent function.
+    @property
+    def converged(self) -> bool:
+        """Whether sites and log evidence have stopped changing, to the tolerance."""
+        return self.convergence.converged
 
-    The search begins at the sites `start` (2, C, N), or at the projection of each row under the
-    prior. It has converged when no proposed change of a site exceeds `tol` in units of the
-    posterior, and log Z changes by no more than this times 1 + |log Z|. The acceleration uses
-    `memory` earlier sweeps; 0 is the plain step. If `tight`, v of each latent function is maximised
-    along with the sites. LinAlgError if q(u) is not a distribution even without sites. Bui, Yan and
-    Turner (2017), sections 3.4 and 3.7.
+    @property
+    def usable(self) -> bool:
+        """Whether log Z can be compared with that of other fits."""
+        return self.convergence.usable
+
+    @property
+    def n_sweeps(self) -> int:
+        """How many times all sites were updated; 0 in closed form."""
+        return self.convergence.n_sweeps
+
+    @property
+    def jitter(self) -> float:
+        """Relative jitter used in Kuu."""
+        return self.posteriors[0].Kuu.jitter
+
+    @property
+    def searched(self) -> bool:
+        """Whether the sites had to be searched for."""
+        return bool(np.isfinite(self.projection.smallest.value))
+
+    @property
+    def smallest_cavity(self) -> float:
+        """Smallest ρ = 1 − ατa, the share of the posterior's precision that a cavity keeps."""
+        return -self.projection.smallest.value
+
+    @property
+    def quadrature_error(self) -> float:
+        """Largest estimated relative error of a projection."""
+        return self.projection.error.value
+
+# %% ../../nbs/11_inference.ipynb #6c62cdd4
+def fixed_point(shards: Shards, Kuu: Factor, options: SearchOptions = STANDARD) -> Fit:
+    """q(u) and log Z_PEP at the fixed point of the sites, for all data. Cost of a sweep: 2NM² flops
+    and the quadrature, for each latent function. LinAlgError if q(u) is not a distribution even
+    without sites. Bui, Yan and Turner (2017), sections 3.4 and 3.7.
     """
-    finest = min(max(tol**2, FINEST_AND_COARSEST[0]), FINEST_AND_COARSEST[1])
-    relative = FINEST_AND_COARSEST[1] if start is None and shards.state is None else finest
-    sums = Sums(*shards.ask(site_sums, start))
-    search = Search(tol, memory, tight, finest, relative, scale=np.ones((len(sums.precision), 1)))
-    for sweep in range(max_sweeps + 1):
-        state = state_at(shards, Kuu, sums, Accuracy(search.relative, FLOOR), memory, search.scale)
-        good = search.judge(state)
-        if search.converged or sweep == max_sweeps:
+
+    def evaluate(sums: Sums) -> State | None:
+        accuracy = Accuracy(search.relative, FLOOR)
+        return state_at(shards, Kuu, sums, accuracy, options.depth, search.scale)
+
+    sums = shards.reduce(partial(start_sites, start=options.start))
+    scale = np.ones((len(sums.precision), 1))
+    search = Search(options, relative=FINEST_AND_COARSEST[1], scale=scale)
+    if options.start is not None or shards.state is not None:
+        search.relative = search.finest
+    for sweep in range(options.max_sweeps + 1):
+        state = evaluate(sums)
+        good = search.record_state(state)
+        if search.converged or sweep == options.max_sweeps:
             break
-        sums = Sums(*shards.ask(step_sites, search.next_step() if good else Step(back=0.5)))
+        step = search.next_step() if good else Step(backtrack=0.5)
+        sums = shards.reduce(partial(step_sites, step=step))
     if not good:  # return to the last good sites, or to no sites at all
-        sums = Sums(*shards.ask(step_sites, Step(back=1.0)))
-        state = state_at(shards, Kuu, sums, Accuracy(search.relative, FLOOR), memory, search.scale)
+        state = evaluate(shards.reduce(partial(step_sites, step=Step(backtrack=1.0))))
         if state is None:
             raise np.linalg.LinAlgError(
                 "q(u) is not a distribution even without sites; check the parameters of the kernel."
             )
-    smallest = state.projection.smallest.value
-    worst = state.projection.error.value
-    last = search.trace[-10:] or [np.inf, -np.inf]
-    usable = search.converged or bool(
-        search.change <= 1.0 and max(last) - min(last) <= 0.01 * state.sums.weight
+    convergence = Convergence(
+        converged=search.converged,
+        usable=search.usable,
+        n_sweeps=sweep,
+        change=search.change,
+        step=search.size,
+        trace=np.array(search.trace),
     )
-    own: tuple[Any, ...] = (shards.state,)
+    fit = Fit(
+        log_evidence=state.log_evidence,
+        posteriors=state.posteriors,
+        sums=state.sums,
+        projection=state.projection,
+        scale=state.scale,
+        convergence=convergence,
+        shards=shards,
+        start=shards.state,
+    )
     if shards.source is None:
-        data = shards.local[0]
-        (precision, shift) = shards.local[0].state.sites
-        start = None if data.known else data.state.sites
-        shift = shift if shift.ndim == 2 else shift[None]
-        own = start, data.dff, precision[None] if data.known else precision, shift, data.own_sites
-    return Fit(
-        *state,
-        usable,
-        search.converged,
-        sweep,
-        search.change,
-        search.size,
-        np.array(search.trace),
-        Kuu.jitter,
-        bool(np.isfinite(smallest)),
-        -smallest,
-        worst,
-        shards,
-        *own,
-    )
+        add_sites(fit, shards.local[0])
+    return fit
+
+
+def add_sites(fit: Fit, shard: Shard) -> None:
+    """Complete a fit by the sites of all data, which are in the memory of this process."""
+    fit.dff = shard.sharing.dff
+    fit.own_sites = shard.sharing.own_sites
+    fit.site_precision, fit.site_shift = shard.sites.stacked()
+    if not shard.sites.known:
+        fit.start = shard.sites.state.sites
 
 # %% ../../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()
 def infer(
-    Kuu: np.ndarray,
-    covariances: Callable[..., Any],
+    Kuu: np.ndarray | Factor,
+    covariances: Covariances,
     likelihood: Likelihood,
     y: np.ndarray,
     power: float | np.ndarray,
-    jitter: float = 0.0,
     weight: float | np.ndarray = 1.0,
-    noise_variance: float | np.ndarray | None = None,
-    kind: Callable[..., Any] = Shard,
-    tight: bool = False,
-    start: np.ndarray | None = None,
-    tol: float = 1e-8,
-    max_sweeps: int = 500,
-    memory: int = MEMORY,
+    blocks: np.ndarray | Partition | None = None,
+    search: SearchOptions = STANDARD,
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point, for data in memory and any likelihood.
 
-    `covariances(rows)` returns Kuf (M, n), which may be overwritten, kff (n,) and their pull-back.
-    y is (N,), or (N, K) with Gaussian noise, whose variances may be given by `noise_variance`.
-    Powers in [0, 1], weights w ≥ 0 and noise variances are numbers or (N,); a row with weight 2 is
-    equivalent to two copies of it. `jitter` is relative, and increased only if the factorisation of
-    Kuu fails. `kind` makes the shard: `Shard`, or for blocks `partial(BlockShard, labels)`. Other
-    likelihoods than the Gaussian have a `tight` form at power 0 and without blocks only. The other
-    arguments are those of `fixed_point`. LinAlgError if Kuu is not a covariance matrix.
+    `covariances(rows)` returns Kuf (M, n), which may be overwritten, kff (n,) and their pull-back;
+    in `blocks`, which are named by labels (N,), see `blocks.InBlocks`. A factor of Kuu may be
+    given. y is (N,), or (N, K) with Gaussian noise. Powers in [0, 1] and weights w ≥ 0 are numbers
+    or (N,); a row with weight 2 is equivalent to two copies of it. Other likelihoods than the
+    Gaussian have a tight form at power 0 and without blocks only. LinAlgError if Kuu is not a
+    covariance matrix.
     """
-    factor = factorise(Kuu, jitter, "Kuu")
-    noise = None
-    if likelihood.sites_known:
-        own = likelihood.noise_variance if noise_variance is None else noise_variance
-        (noise,) = per_row(len(y), noise_variance=own)
+    factor = Kuu if isinstance(Kuu, Factor) else factorise(Kuu, name="Kuu")
     power, weight = per_row(len(y), power=power, weight=weight)
-    shard = kind(
-        Kuu=factor,
-        covariances=covariances,
-        likelihood=likelihood,
-        y=y,
-        power=power,
-        weight=weight,
-        noise=noise,
-        tight=tight,
-        centred=likelihood.shift_invariant,
-        latent=(0, likelihood.n_latent),
-    )
-    return fixed_point(Shards([shard]), factor, start, tol, max_sweeps, memory, tight)
+    targets = TargetRows(y, power, weight)
+    sites: Sites
+    if likelihood.sites_known:
+        (noise,) = per_row(len(y), noise_variance=likelihood.noise_variance)
+        sites = KnownSites(targets, noise, search.tight)
+    else:
+        sites = IteratedSites(targets, likelihood, centred=likelihood.shift_invariant)
+    sharing = sharing_of(sites, len(factor.lower), blocks, search.tight)
+    return fixed_point(Shards([Shard(factor, covariances, sharing)]), factor, search)
 
 # %% ../../nbs/11_inference.ipynb #1d613927
 def left_out_piece(
-    piece: Rows,
-    own: tuple[Any, ...] | None,
-    make: Callable[..., Any],
-    posteriors: Sequence[Posterior],
-) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """`Shard.left_out` of a piece, returned in the place of its state, and nothing to add up."""
-    return tuple(make(piece, own).left_out(posteriors)), (0,)
+    piece: Rows, stored: Stored | None, make: ShardMaker, posteriors: list[Posterior]
+) -> tuple[tuple[np.ndarray, np.ndarray], tuple[int]]:
+    """`EachRow.left_out` of a piece, returned in the place of its state, and nothing to add up."""
+    shard = make(piece, stored)
+    return shard.moments(shard.sharing.left_out, posteriors), (0,)
 
 
 @one_blas_thread()
 def left_out(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
     """The mean (C, N), or (K, N) of K outputs, and variance (C, N) of each fₙ given all other data
-    (Equation 11.6 of the site), as in `Shard.left_out`. Cost NM² flops for each latent function.
+    (Equation 11.6 of the site), as in `EachRow.left_out`. Cost NM² flops for each latent function.
     """
     shards = fit.shards
     if shards.source is None:
-        return shards.local[0].left_out(fit.posteriors)
-    found, _ = shards.source.sweep(left_out_piece, shards.state, shards.make, fit.posteriors)
-    parts = [found[k] for k in range(len(found))]
-    return tuple(np.concatenate(rows, axis=-1) for rows in zip(*parts, strict=True))
+        shard = shards.local[0]
+        return shard.moments(shard.sharing.left_out, fit.posteriors)
+    pieces, _ = shards.source.sweep(left_out_piece, shards.state, shards.make, fit.posteriors)
+    means, variances = zip(*(pieces[k] for k in range(len(pieces))), strict=True)
+    return np.hstack(means), np.hstack(variances)

@@ -6,12 +6,13 @@
 __all__ = ['energy_gradient']
 
 # %% ../../nbs/13_energies.ipynb #ddcdfbdf
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from .fixed_point import Fit
-from .shard import Adjoints, adjoints
+from .shard import adjoints
 from ..regression import Kuu_adjoint, whitened_moments
 
 # %% ../../nbs/13_energies.ipynb #01952373
@@ -30,20 +31,21 @@ def energy_gradient(fit: Fit) -> Gradient:
     flops for each latent function, 2NM² where all powers are 0, and NM² more where V was not kept.
     Equation 13.11 of the site: sites are stationary at the fixed point.
     """
-    Kuu = fit.posteriors[0].Kuu
     sums = fit.sums
-    projection = fit.projection
-    whitened = list(map(whitened_moments, fit.posteriors))
-    short = sums.private.value == 0.0 and Kuu.inverse is not None and np.all(fit.scale == 1.0)
-    found = Adjoints(*fit.shards.ask(adjoints, whitened, short, fit.scale))
+    moments = [whitened_moments(posterior) for posterior in fit.posteriors]
+    has_inverse = fit.posteriors[0].Kuu.inverse is not None
+    short = sums.largest_power.value == 0.0 and has_inverse and bool(np.all(fit.scale == 1.0))
+    total = fit.shards.reduce(partial(adjoints, moments=moments, short=short, scale=fit.scale))
     Kuu_bar = 0.0
-    for pair, precision, outer in zip(whitened, sums.precision, found.outer, strict=True):
-        Kuu_bar = Kuu_bar + Kuu_adjoint(Kuu, pair, precision, outer)
-    likelihood_bar = found.likelihood_bar + projection.likelihood_bar
-    if short and np.ndim(found.likelihood_bar):  # Gaussian noise: Σ wτa, which no chunk has
-        trace = np.vdot(whitened[0][1], sums.precision[0])
+    for latent, precision, outer in zip(moments, sums.precision, total.outer, strict=True):
+        Kuu_bar = Kuu_bar + Kuu_adjoint(latent, precision, outer)
+    likelihood_bar = total.likelihood_bar + fit.projection.likelihood_bar
+    if short and np.ndim(total.likelihood_bar):  # Gaussian noise: Σ wτa, which no chunk has
+        trace = np.vdot(moments[0].cov, sums.precision[0])
         likelihood_bar = likelihood_bar + 0.5 * fit.posteriors[0].b[0].size * trace
-    mean_bar = found.mean_bar + projection.mean_bar
     return Gradient(
-        Kuu_bar, found.pulled, np.array(likelihood_bar, ndmin=1), np.array(mean_bar, ndmin=1)
+        Kuu_bar=Kuu_bar,
+        pulled=total.pulled,
+        likelihood_bar=np.array(likelihood_bar, ndmin=1),
+        mean_bar=np.array(total.mean_bar + fit.projection.mean_bar, ndmin=1),
     )

@@ -6,27 +6,29 @@
 __all__ = []
 
 # %% ../../nbs/10_shards.ipynb #d296ecf4
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from .problem import Rows
-from ..likelihoods.base import Likelihood
-from ..numerics.linalg import Factor, add_weighted, log1p_ratio, mirror, solve_lower
-from ..numerics.parameters import to_vector
-from ..numerics.threads import chunk_slices, map_chunks
-from ..quadrature import STRICT, Accuracy
-from sparse_pep.regression import (
-    adjoint_chunk,
-    gaussian_sites,
-    log_noise_adjoint,
-    vfe_adjoint_chunk,
-    vfe_adjoint_factors,
+from ..energy import datum_terms
+from .problem import Rows, RowSource
+from sparse_pep.inference.row_sites import (
+    KnownSites,
+    Sites,
+    SiteState,
+    Step,
+    apply_step,
+    project,
 )
-from ..sites import Posterior, cavity, marginals, new_site, unexplained_variance
+from .sharing import Moments, Sharing
+from ..numerics.linalg import Factor, mirror, solve_lower
+from ..numerics.threads import map_chunks
+from ..quadrature import Accuracy
+from ..regression import VFEFactors, WhitenedMoments, vfe_adjoint_factors
+from ..sites import Posterior, cavity
 
 # %% ../../nbs/10_shards.ipynb #86af0df7
 LIMITS = {
@@ -40,7 +42,7 @@ def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
     """Each of the values as an array (N,) with one number for each row. ValueError if the number of
     values is neither 1 nor N, or if a value is out of its range.
     """
-    each = []
+    arrays = []
     for name, value in values.items():
         value = np.asarray(value, dtype=float)
         if value.shape not in ((), (n_rows,)):
@@ -49,48 +51,10 @@ def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
                 f"the {n_rows} rows; got shape {value.shape}."
             )
         low, high = LIMITS[name]
-        if not (((value >= low) & (value <= high)).all() if value.ndim else low <= value <= high):
+        if not np.all((value >= low) & (value <= high)):
             raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {value}.")
-        each.append(value if value.ndim else np.zeros(n_rows) + value)
-    return each
-
-# %% ../../nbs/10_shards.ipynb #f9ab9ccf
-def project(
-    likelihood: Likelihood,
-    y: np.ndarray,
-    mean: np.ndarray,
-    var: np.ndarray,
-    power: np.ndarray,
-    accuracy: Accuracy = STRICT,
-) -> tuple[Any, ...]:
-    """The projection at cavities of f with mean and variance (C, N).
-
-    Returns z (N,), d1 and d2 (C, N), the estimated error of the quadrature (N,) and ∂z/∂θ
-    (P, N) for the P parameters of the likelihood.
-    """
-    if likelihood.n_latent > 1:
-        return likelihood.tilted(y, mean, var, power, accuracy)
-    log_z, d1, d2, error, slopes = likelihood.tilted(y, mean[0], var[0], power, accuracy)
-    return log_z, d1[None], d2[None], error, slopes
-
-# %% ../../nbs/10_shards.ipynb #b4f94b2b
-def datum_terms(
-    log_z: np.ndarray,
-    mean: np.ndarray,
-    var: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: np.ndarray,
-) -> np.ndarray:
-    """The terms of log Z that involve one data point each, (N,), in nats (Equation 10.1 of the
-    site).
-
-    The marginals `mean` and `var` and the sites `precision` and `shift` are (C, N).
-    """
-    drawn = power * precision * var
-    quadratic = precision * mean**2 - 2.0 * shift * mean + power * shift**2 * var
-    terms = precision * var * log1p_ratio(-drawn) + quadratic / (1.0 - drawn)
-    return log_z + 0.5 * terms.sum(axis=0)
+        arrays.append(np.zeros(n_rows) + value)
+    return arrays
 
 # %% ../../nbs/10_shards.ipynb #b7740a49
 class MaxReduce(NamedTuple):
@@ -107,9 +71,15 @@ class MaxReduce(NamedTuple):
         return self
 
 # %% ../../nbs/10_shards.ipynb #d8935f85
-def added_parts(total: tuple[Any, ...] | None, part: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sum of two tuples, entry by entry; a total of None counts as zero."""
-    return part if total is None else tuple(a + b for a, b in zip(total, part, strict=True))
+Part = TypeVar("Part", bound=tuple)
+
+
+def added_parts(total: Part | None, part: Part) -> Part:
+    """The sum of two tuples of one type, entry by entry; a total of None counts as zero."""
+    if total is None:
+        return part
+    make = getattr(type(part), "_make", tuple)  # of a named tuple
+    return make(a + b for a, b in zip(total, part, strict=True))
 
 # %% ../../nbs/10_shards.ipynb #c5936a1a
 class Sums(NamedTuple):
@@ -131,24 +101,27 @@ class Sums(NamedTuple):
     # minus the smallest site precision of each latent function (C,), where sites are searched for
     lowest: MaxReduce
     # largest κ of the sites; 1 if a noise variance is partly known, or if there are several
-    private: MaxReduce
+    largest_power: MaxReduce
 
 # %% ../../nbs/10_shards.ipynb #4b1d10b4
 class Projection(NamedTuple):
-    """The sums over data points of what the projections return, given q(u)."""
+    """The sums over data points of what the projections return, given q(u). The default is that of
+    rows whose sites are known.
+    """
 
     # terms of log Z that involve one data point each, in nats; NaN if a cavity is not a
     # distribution
-    terms: float
+    terms: float = 0.0
     # (P,), derivatives of log Z in the parameters of the likelihood
-    likelihood_bar: np.ndarray | float
-    mean_bar: np.ndarray | float  # (Q,), and of the mean function
-    change: MaxReduce  # the largest proposed change of a site, in units of the posterior
-    smallest: MaxReduce  # minus the smallest ρ
-    error: MaxReduce  # the largest estimated error of the quadrature
+    likelihood_bar: np.ndarray | float = 0.0
+    mean_bar: np.ndarray | float = 0.0  # (Q,), and of the mean function
+    # the largest proposed change of a site, in units of the posterior
+    change: MaxReduce = MaxReduce(0.0)
+    smallest: MaxReduce = MaxReduce(-np.inf)  # minus the smallest ρ
+    error: MaxReduce = MaxReduce(0.0)  # the largest estimated error of the quadrature
     # (h, h), inner products of the last differences of residuals, in units of the posterior
-    gram: np.ndarray | float
-    with_last: np.ndarray | float  # (h,), and of these with the present residual
+    gram: np.ndarray | float = 0.0
+    with_last: np.ndarray | float = 0.0  # (h,), and of these with the present residual
     weight: float = 0.0  # Σ w over the rows whose sites are searched for
     curvature: np.ndarray | float = 0.0  # (C,), Σ w D d₂ of each latent function
 
@@ -160,492 +133,310 @@ class Adjoints(NamedTuple):
     # (P,), derivatives in the P parameters of kernel and features, through Kuf and kff
     pulled: np.ndarray
     # in the parameters of the likelihood; 0 where `Projection` has them
-    likelihood_bar: np.ndarray | float
-    mean_bar: np.ndarray | float  # and of the mean function
-
-# %% ../../nbs/10_shards.ipynb #c4c8bdff
-class SiteState(NamedTuple):
-    """The sites of n data points during a search, for C latent functions."""
-
-    sites: np.ndarray  # (2, C, n), precision and shift
-    # (2, C, n), the last sites at which the posterior and all cavities were distributions
-    last: np.ndarray
-    points: np.ndarray  # (h, 2, C, n), the sites of the last few sweeps
-    residuals: np.ndarray  # (h, 2, C, n), and the changes that were proposed for them
-
-    @classmethod
-    def at(
-        cls, sites: np.ndarray, last: np.ndarray | None = None, *sweeps: np.ndarray
-    ) -> "SiteState":
-        """The state with these sites; at the beginning of a search, without earlier sweeps."""
-        none = np.zeros((0, *sites.shape))
-        return cls(sites, np.zeros_like(sites) if last is None else last, *(sweeps or (none, none)))
-
-# %% ../../nbs/10_shards.ipynb #5bd69448
-class Step(NamedTuple):
-    """A step of all sites: with `back` > 0 this fraction of the way back to the last good sites,
-    otherwise forward, with the step size η and the coefficients γ (h,) of the acceleration.
-    """
-
-    back: float = 0.0
-    gamma: np.ndarray = np.zeros(0)
-    size: float = 1.0
-
-# %% ../../nbs/10_shards.ipynb #7c58cad4
-def moved(state: SiteState, step: Step) -> SiteState:
-    """The state after a step (Equation 10.2 of the site). A data point to which the accelerated
-    step would give a negative precision, lower than that of the plain step, takes the plain one.
-    """
-    if step.back:
-        sites = (1.0 - step.back) * state.sites + step.back * state.last
-        return SiteState.at(sites, state.last)
-    kept = slice(-1 - len(step.gamma), None)
-    points = state.points[kept]
-    residuals = state.residuals[kept]
-    plain = state.sites + step.size * residuals[-1]
-    dx = np.diff(points, axis=0)
-    dr = np.diff(residuals, axis=0)
-    mixed = plain - np.tensordot(step.gamma, dx + step.size * dr, axes=1)
-    bad = ~np.isfinite(mixed).all(axis=0) | (mixed[0] < np.minimum(plain[0], 0.0))
-    return SiteState(np.where(bad, plain, mixed), state.sites, points, residuals)
+    likelihood_bar: np.ndarray | float = 0.0
+    mean_bar: np.ndarray | float = 0.0  # and of the mean function
 
 # %% ../../nbs/10_shards.ipynb #b44178c3
 KEPT_V = 25_000_000  # entries of V that a shard keeps from one question to the next: 200 MB
 KEPT_KUF = 12_500_000  # and of Kuf, which the pull-backs hold: 100 MB
 
-# %% ../../nbs/10_shards.ipynb #5ea1c021
+# %% ../../nbs/10_shards.ipynb #5ea1c028
+# Derivatives (P,) in the parameters of kernel and features, from those in Kuf (M, n) and in the
+# prior variances (n,), or in each stack of prior covariances.
+PullBack = Callable[..., np.ndarray]
+# Of a chunk: Kuf (M, n), the prior variances (n,), or stacks of covariances in blocks, and their
+# pull-back. Without a pull-back, Kuf may be overwritten.
+Covariances = Callable[..., tuple[np.ndarray, np.ndarray, PullBack | None]]
+
+
 @dataclass(eq=False)
-class ShardRows:
-    """n rows that are stored together, with a model: their data, their chunks and what is kept
-    of these.
-    """
+class Shard:
+    """n rows that are stored together, with a model."""
 
     Kuu: Factor  # of the prior covariance of u
-    # covariances(rows) → Kuf (M, n), kff (n,), pull-back; without the pull-back, Kuf may be
-    # overwritten
-    covariances: Callable[..., Any]
-    likelihood: Likelihood  # projects where the sites are not known
-    # (n,) or (n, K), targets; with Gaussian noise, their prior mean has been subtracted
-    y: np.ndarray
-    power: np.ndarray  # (n,), α of each row
-    weight: np.ndarray  # (n,), w of each row
-    noise: np.ndarray | None = None  # (n,), for Gaussian noise, whose sites are known
-    tight: bool = False  # the tight form; if the sites are searched for, it needs power 0
-    # (n,), the share of each noise variance that is a trained parameter
-    trained: np.ndarray | float = 1.0
-    # (n,), the number of the noise variance of each row, if there are several
-    groups: np.ndarray | None = None
-    # (n,) or (C, n), prior mean of f, where the sites are not known
-    offset: np.ndarray | float = 0.0
-    # f_bar (n,) or (n, C) → derivatives in the parameters of the mean function, by name
-    pull_mean: Callable[..., Any] | None = None
-    # whether the means of q, averaged over the latent functions, are 0 at the fixed point
-    centred: bool = False
-    # the latent function that known sites belong to, and how many there are
-    latent: tuple[int, int] = (0, 1)
+    covariances: Covariances
+    sharing: Sharing  # how the rows share sites, and these
     keeps: bool = True  # whether V is kept from one question to the next, if it is not too large
-    # of a search; known sites, (n,) and (n,) or (K, n), are filled in by the first pass
-    state: SiteState | None = None
-    own_sites = True  # whether each data point has a site of its own
+    first: int = 0  # number of the first row among all data
 
     def __post_init__(self) -> None:
-        n = len(self.y)
-        M = len(self.Kuu.lower)
-        self.known: bool = self.noise is not None  # whether the sites follow in closed form
-        if self.tight and not self.known and (np.any(self.power > 0.0) or not self.own_sites):
-            raise ValueError(
-                "`tight=True` needs Gaussian noise; with other likelihoods it needs "
-                "`power=0.0` and no `blocks`."
-            )
-        self.kappa, self.gamma = (
-            (self.weight, self.power) if self.tight and self.known else (self.power, np.ones(n))
-        )
-        self.scale: np.ndarray = np.ones((self.latent[1], 1))  # v of each latent function
-        # with sites here
-        self.latents: range = (
-            range(self.latent[0], self.latent[0] + 1) if self.known else range(self.latent[1])
-        )
-        self.kff = np.empty(n)
-        self.dff = np.empty(n)
-        self.beyond: np.ndarray = self.dff  # the variance of f that the marginals do not include
-        self.chunks = self.rows = chunk_slices(n, M)
-        self.keeps_V = self.keeps and n * M <= KEPT_V
-        self.keeps_Kuf = self.keeps and n * M <= KEPT_KUF
-        self.kept: dict[int, tuple[Any, ...]] = {}  # V and pull-back of each chunk
-        self.explained: set[int] = set()  # chunks whose unexplained variances are known
-        self.clipped: dict[int, int] = {}  # number of clipped variances of each chunk
+        self.sites: Sites = self.sharing.sites
+        size = len(self.sites.targets) * len(self.Kuu.lower)
+        self.keeps_V = self.keeps and self.sharing.keeps_V and size <= KEPT_V
+        self.keeps_Kuf = self.keeps_V and size <= KEPT_KUF
+        # V and pull-back of each chunk
+        self.kept: dict[int, tuple[np.ndarray, PullBack | None]] = {}
         self.sums: Sums | None = None  # the answer to the first question for the present sites
-        self.outer: dict[str, Any] = {}  # further results for the present sites
-        if self.known:
-            self.state = SiteState((np.empty(n), np.empty(self.y.T.shape)), None, None, None)
-            self.terms: np.ndarray = np.empty(n)  # of log Z
 
-    def visit(
-        self, numbers: Sequence[int], last: bool = False
-    ) -> Iterator[tuple[int, np.ndarray, Callable[..., Any]]]:
-        """The number of each of these chunks, its V (M, n) and the pull-back of its covariances. In
-        the `last` pass, V may be overwritten; in others, the pull-back must not be used.
+    def V_of(self, i: int) -> np.ndarray:
+        """V (M, n) of chunk i, which must not be changed."""
+        if i in self.kept:
+            return self.kept[i][0]
+        Kuf, prior, pull = self.covariances(self.sharing.chunks[i])
+        V = solve_lower(self.Kuu, Kuf, out=None if self.keeps_Kuf else Kuf)
+        self.describe(i, prior, V)
+        if self.keeps_V:
+            self.kept[i] = V, pull if self.keeps_Kuf else None
+        return V
+
+    def last_V_of(self, i: int) -> tuple[np.ndarray, PullBack]:
+        """V (M, n) of chunk i, which may be overwritten, and the pull-back of its covariances.
+        Both are kept no longer.
         """
-        for i in numbers:
-            V, pull = self.kept.pop(i, (None, None)) if last else self.kept.get(i, (None, None))
-            if V is None or (last and pull is None):
-                Kuf, kff, pull = self.covariances(self.chunks[i])
-            if V is None:
-                V = solve_lower(self.Kuu, Kuf, out=None if last or self.keeps_Kuf else Kuf)
-                if i not in self.explained:
-                    self.explain(i, kff, V)
-                    self.explained.add(i)
-                if self.keeps_V and not last:
-                    self.kept[i] = V, pull if self.keeps_Kuf else None
-            yield i, V, pull
+        V, pull = self.kept.pop(i, (None, None))
+        if pull is None:
+            Kuf, prior, pull = self.covariances(self.sharing.chunks[i])
+        if V is None:
+            V = solve_lower(self.Kuu, Kuf)
+            self.describe(i, prior, V)
+        return V, pull
 
-# %% ../../nbs/10_shards.ipynb #5ea1c023
-class SearchedRows(ShardRows):
-    """Rows with the start of a search for their sites, and the marginals from which it projects."""
+    def describe(self, i: int, prior: np.ndarray, V: np.ndarray) -> None:
+        """Compute what chunk i leaves unexplained, unless it is known."""
+        if i not in self.sharing.ready:
+            self.sharing.compute_residual_variance(i, prior, V)
+            self.sharing.ready.add(i)
 
-    def begin(self, start: np.ndarray | None) -> None:
+    def begin(self, start: np.ndarray | None = None) -> None:
         """Start a search at given sites (2, C, n), or else at the projection of each row under
-        the prior. A site whose precision would be negative starts at 0.
+        the prior.
         """
-
-        def work(numbers: Sequence[int]) -> None:
-            for _ in self.visit(numbers):  # computes the unexplained variances
-                pass
-
         if start is None:
-            map_chunks(work, range(len(self.chunks)))
-            shape = (self.likelihood.n_latent, len(self.y))
-            ones = np.ones(len(self.y))
-            mean = np.zeros(shape)
-            var = np.broadcast_to(self.kff - self.beyond, shape)
-            _, d1, d2, _, _ = project(
-                self.likelihood, self.y, mean + self.offset, var + self.beyond, ones
-            )
-            with np.errstate(all="ignore"):
-                found = np.stack(new_site(d1, d2, mean, var, ones))
-            found = np.where(np.isfinite(found).all(axis=0) & (found[0] >= 0.0), found, 0.0)
-            # in blocks, a site of power below 1 refers to a larger variance than the prior variance
-            # of f
-            start = found / (1.0 + (1.0 - self.power) * (self.dff - self.beyond) * found[0])
-        self.state = SiteState.at(start)
-        self.sums = None
-        self.outer = {}
+            sharing = self.sharing
+            map_chunks(lambda numbers: list(map(self.V_of, numbers)), range(len(sharing.chunks)))
+            start = self.sites.prior_projection(sharing.kff, sharing.dff, sharing.residual_variance)
+        self.change_state(SiteState.at(start))
 
-    def all_marginals(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """The means (C, n), or (K, n) with K outputs, and variances (C, n) for the cavities."""
-        outputs = posteriors[0].b.shape[1:] or (len(posteriors),)
-        mean = np.empty((*outputs, len(self.y)))
-        var = np.empty((len(posteriors), len(self.y)))
+    def change_state(self, state: SiteState) -> None:
+        """Replace the sites of a search, and forget what was computed from them."""
+        self.sites.state = state
+        self.sums = None
+        self.sharing.forget_sites()
+
+    def moments(
+        self,
+        of_chunk: Callable[[int, np.ndarray, Sequence[Posterior]], Moments],
+        posteriors: Sequence[Posterior],
+    ) -> Moments:
+        """Moments of all rows, from those of each chunk: `marginals` or `left_out` of `sharing`."""
+        n = len(self.sites.targets)
+        var = np.empty((len(posteriors), n))
+        mean = np.empty((len(posteriors) * posteriors[0].b[0].size, n))
 
         def work(numbers: Sequence[int]) -> None:
-            for i, V, _ in self.visit(numbers):
-                for c, posterior in enumerate(posteriors):
-                    at = slice(None) if posterior.b.ndim == 2 else c
-                    mean[at, self.rows[i]], var[c, self.rows[i]] = self.marginals_of(
-                        c, i, V, posterior
-                    )
+            for i in numbers:
+                rows = self.sharing.rows[i]
+                mean[:, rows], var[:, rows] = of_chunk(i, self.V_of(i), posteriors)
 
-        map_chunks(work, range(len(self.chunks)))
+        map_chunks(work, range(len(self.sharing.chunks)))
         return mean, var
 
-# %% ../../nbs/10_shards.ipynb #358d4e05
-class Shard(SearchedRows):
-    """n rows that are stored together, with a model. Each row has a site of its own."""
-
-    def explain(self, i: int, kff: np.ndarray, V: np.ndarray) -> None:
-        """Store the unexplained variances of a chunk, and its sites and their terms if these are
-        known.
-        """
-        rows = self.rows[i]
-        dff, self.clipped[i] = unexplained_variance(kff, V)
-        self.kff[rows] = kff
-        self.dff[rows] = dff
-        if self.known:
-            found = gaussian_sites(
-                self.y[rows], dff, self.noise[rows], self.kappa[rows], self.gamma[rows]
-            )
-            self.state.sites[0][rows] = found[0]
-            self.state.sites[1][..., rows] = found[1].T
-            self.terms[rows] = found[2]
-
-    def add_sites(self, c: int, i: int, V: np.ndarray, S: np.ndarray, s: np.ndarray) -> float:
-        """Add the sites of chunk i to S (M, M) and to s (M,) or (M, K); return their terms of
-        log Z.
-        """
-        rows = self.rows[i]
-        weight = self.weight[self.rows[i]]
-        precision, shift = self.state.sites if self.known else self.state.sites[:, c]
-        s += V @ (weight * shift[..., rows]).T
-        add_weighted(S, V, weight * precision[rows])
-        return float(weight @ self.terms[rows]) if self.known else 0.0
-
-    def marginals_of(
-        self, c: int, i: int, V: np.ndarray, posterior: Posterior
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The means and variances (n,) under q from which the cavities of chunk i are computed."""
-        return marginals(posterior, V)
-
-    def adjoint_of(
-        self,
-        c: int,
-        i: int,
-        V: np.ndarray,
-        whitened: tuple[Any, ...],
-        through: tuple[Any, ...] | None,
-        outer: np.ndarray,
-    ) -> tuple[Any, ...]:
-        """The adjoints Kuf_bar (M, n) and kff_bar (n,) of chunk i, whose V is overwritten, and d₁
-        and ∂ log Z/∂ log σ² of each of its rows, both without the weight.
-        """
-        rows = self.rows[i]
-        weight = self.weight[self.rows[i]]
-        precision, shift = self.state.sites if self.known else self.state.sites[:, c]
-        precision = precision[rows]
-        shift = shift[..., rows].T
-        dff = self.dff[rows]
-        kappa = self.kappa[rows]
-        gamma = self.gamma[rows]
-        power = self.power[rows]
-        ratio = self.scale[c]
-        var = 0.0
-        if self.known:
-            power = kappa * gamma
-            ratio = 1.0 / (1.0 + (1.0 - gamma) * kappa * dff / self.noise[rows])
-        if through is None:
-            Kuf_bar, kff_bar, var, d1 = adjoint_chunk(
-                self.Kuu, whitened, V, precision, shift, power, weight, outer, ratio
-            )
-        else:
-            Kuf_bar, kff_bar, d1 = vfe_adjoint_chunk(through, V, precision, shift, weight)
-        noise_bar = (
-            log_noise_adjoint(var, d1, precision, dff, self.noise[rows], kappa, gamma)
-            if self.known
-            else 0.0
-        )
-        return (Kuf_bar, kff_bar), noise_bar, d1
-
-    def left_out(self, posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean (C, n), or (K, n), and variance (C, n) of each fₙ given all other rows, from the
-        cavities. A row is left out with its whole weight. The mean is NaN where the cavity is not a
-        distribution.
-        """
-        mean, var = self.all_marginals(posteriors)
-        precision, shift = map(np.atleast_2d, self.state.sites)
-        proper = np.all(self.weight * precision * var < 1.0, axis=0)
-        precision = np.where(proper, precision, 0.0)
-        shift = np.where(proper, shift, 0.0)
-        mean, var = cavity(mean, var, precision, shift, self.weight)
-        return np.where(proper, mean, np.nan), var + self.dff
-
 # %% ../../nbs/10_shards.ipynb #b4712acc
-def site_sums(shard: Shard, start: np.ndarray | None = None) -> Sums:
+def noise_sums(sites: KnownSites, dff: np.ndarray) -> tuple[float, float, float]:
+    """Σ w D/σ², Σ w y²/σ² over all outputs and Σ w log 2πσ²."""
+    weight = sites.targets.weight
+    noise = sites.noise_variance
+    squares = np.sum(weight / noise * sites.targets.y.T**2)
+    return float(weight @ (dff / noise)), float(squares), float(weight @ np.log(2 * np.pi * noise))
+
+
+def site_sums(shard: Shard) -> Sums:
     """The sums over the rows of a shard that determine q(u), for its present sites. A search that
-    has not begun begins at the sites `start` (2, C, n), or at the projection of each row under the
-    prior. Cost 2nM² flops for each latent function, or nM² where V is kept.
+    has not begun begins at the projection of each row under the prior. Cost 2nM² flops for each
+    latent function, or nM² where V is kept.
     """
     if shard.sums is not None:
         return shard.sums
-    if shard.state is None:
-        shard.begin(start)
-    C = shard.latent[1]
+    sharing = shard.sharing
+    sites = shard.sites
+    if not sites.known and sites.state is None:
+        shard.begin()
     M = len(shard.Kuu.lower)
-    outputs = shard.y.shape[1:]
+    outputs = sites.targets.y.shape[1:]
 
-    def work(numbers: Sequence[int]) -> tuple[Any, ...]:
-        S = np.zeros((C, M, M))
-        s = np.zeros((C, M, *outputs))
+    def work(numbers: Sequence[int]) -> tuple[np.ndarray, np.ndarray, float]:
+        S = np.zeros((sites.n_latent, M, M))
+        s = np.zeros((sites.n_latent, M, *outputs))
         terms = 0.0
-        for i, V, _ in shard.visit(numbers):
-            for c in shard.latents:
-                terms += shard.add_sites(c, i, V, S[c], s[c])
+        for i in numbers:
+            V = shard.V_of(i)
+            for c in sites.latents:
+                terms += sharing.add_sites(c, i, V, S[c], s[c])
         return S, s, terms
 
-    S, s, terms = map(sum, zip(*map_chunks(work, range(len(shard.chunks))), strict=True))
-    counted = ((shard.weight > 0.0) & (np.ndim(shard.trained) > 0 or shard.trained > 0.0)).astype(
-        float
-    )
-    partly = shard.groups is not None or np.not_equal(shard.trained, 1.0).any()
-    trace = squares = log_noise = 0.0
-    if shard.known:
-        trace = float(shard.weight @ (shard.dff / shard.noise))
-        squares = float(np.sum(shard.weight / shard.noise * shard.y.T**2))
-        log_noise = float(shard.weight @ np.log(2.0 * np.pi * shard.noise))
+    S, s, terms = map(sum, zip(*map_chunks(work, range(len(sharing.chunks))), strict=True))
+    weight = sites.targets.weight
+    lowest = np.full(sites.n_latent, -np.inf)
+    of_noise = (0.0, 0.0, 0.0)
+    counted = 1.0 * (weight > 0.0)
+    if isinstance(sites, KnownSites):
+        of_noise = noise_sums(sites, sharing.dff)
+        counted *= np.any(sites.trained)  # otherwise the rows stand for earlier data
+    else:
+        lowest = -sites.state.sites[0].min(axis=1)
     shard.sums = Sums(
         precision=mirror(S),
         shift=s,
         terms=terms,
-        n_clipped=sum(shard.clipped.values()),
+        n_clipped=sum(sharing.clipped.values()),
         n_rows=int(counted.sum()),
-        unexplained=float(counted @ shard.dff),
-        prior=float(counted @ shard.kff),
-        weight=float(shard.weight.sum()),
-        trace=trace,
-        squares=squares,
-        log_noise=log_noise,
-        lowest=MaxReduce(
-            np.zeros(C) - np.inf if shard.known else -shard.state.sites[0].min(axis=1)
-        ),
-        private=MaxReduce(1.0 if partly else float(shard.kappa.max(initial=0.0))),
+        unexplained=float(counted @ sharing.dff),
+        prior=float(counted @ sharing.kff),
+        weight=float(weight.sum()),
+        trace=of_noise[0],
+        squares=of_noise[1],
+        log_noise=of_noise[2],
+        lowest=MaxReduce(lowest),
+        largest_power=MaxReduce(sites.largest_power),
     )
     return shard.sums
 
+
+def start_sites(shard: Shard, start: np.ndarray | None = None) -> Sums:
+    """The answer of `site_sums` at the beginning of a search: from the sites `start` (2, C, N) of
+    all data, or from those that the shard has, without the sweeps of the search that led to them.
+    """
+    sites = shard.sites
+    if start is not None and not sites.known:
+        shard.begin(start[:, :, shard.first : shard.first + len(sites.targets)])
+    elif not sites.known and sites.state is not None:
+        shard.change_state(SiteState.at(sites.state.sites))
+    return site_sums(shard)
+
 # %% ../../nbs/10_shards.ipynb #637235e5
-def projections(
+def project_sites(
     shard: Shard,
     posteriors: Sequence[Posterior],
     accuracy: Accuracy,
-    memory: int,
+    depth: int,
     scale: np.ndarray | float = 1.0,
 ) -> Projection:
     """The sums over the rows of a shard of what the projections return, given q(u); the shard
-    stores the proposed sites and those of `memory` earlier sweeps. `scale` is v (C, 1), by which
-    the variance of f given u is multiplied. Cost nM² flops for each latent function, and the
+    stores the proposed sites and those of `depth` earlier sweeps. `scale` is v (C, 1), by which the
+    variance of f given u is multiplied. Cost nM² flops for each latent function, and the
     quadrature.
     """
-    mean, var = shard.all_marginals(posteriors)
-    state = shard.state
-    power = shard.power
-    (precision, shift) = shard.state.sites
-    smallest = float(np.min(1.0 - power * precision * var))
+    sites = shard.sites
+    if sites.known:
+        return Projection()
+    targets = sites.targets
+    mean, var = shard.moments(shard.sharing.marginals, posteriors)
+    precision, shift = sites.state.sites
+    smallest = float(np.min(1.0 - targets.power * precision * var))
     if not smallest > 0.0:  # a cavity is not a distribution
-        h = min(len(state.points), memory)
-        worst = MaxReduce(np.inf)
-        return Projection(
-            np.nan, np.nan, np.nan, worst, worst, worst, np.zeros((h, h)), np.zeros(h)
-        )
-    cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
-    f_mean = cavity_mean + shard.offset
-    f_var = cavity_var + scale * shard.beyond
+        return Projection(terms=np.nan)
+    cavity_mean, cavity_var = cavity(mean, var, precision, shift, targets.power)
     # all rows at once on one thread, because threads would only wait for its many small operations
-    log_z, d1, d2, error, slopes = project(
-        shard.likelihood, shard.y, f_mean, f_var, power, accuracy
+    tilted = project(
+        sites.likelihood,
+        targets.y,
+        cavity_mean + sites.offset,
+        cavity_var + scale * shard.sharing.residual_variance,
+        targets.power,
+        accuracy,
     )
-    terms = datum_terms(log_z, mean, var, precision, shift, power)
-    with np.errstate(all="ignore"):
-        proposed = np.stack(new_site(d1, d2, cavity_mean, cavity_var, power))
-        if shard.centred:  # take away a shift that all latent functions share
-            proposed[1] -= proposed[0] * mean.mean(axis=0)
-    good = np.isfinite(proposed).all(axis=0)  # the other sites do not change
-    residual = np.where(good, proposed - state.sites, 0.0)
-    points = np.concatenate([state.points, state.sites[None]])[-1 - memory :]
-    residuals = np.concatenate([state.residuals, residual[None]])[-1 - memory :]
-    shard.state = state._replace(points=points, residuals=residuals)
+    residual = sites.proposal(tilted, mean, cavity_mean, cavity_var) - sites.state.sites
+    sites.state = sites.state.after(residual, depth)
     units = np.stack([var, np.sqrt(var)])
     last = (residual * units).ravel()
-    differences = np.diff(residuals, axis=0) * units
-    differences = differences.reshape(-1, residual.size)
-    f_bar = d1 * shard.weight
+    differences = (np.diff(sites.state.residuals, axis=0) * units).reshape(-1, residual.size)
+    terms = datum_terms(tilted.log_z, mean, var, precision, shift, targets.power)
+    d1 = tilted.d1
     return Projection(
-        terms=float(shard.weight @ terms),
-        likelihood_bar=slopes @ shard.weight,
-        mean_bar=0.0
-        if shard.pull_mean is None
-        else to_vector(shard.pull_mean(f_bar.T if len(f_bar) > 1 else f_bar[0])),
+        terms=float(targets.weight @ terms),
+        likelihood_bar=tilted.averages @ targets.weight,
+        mean_bar=targets.mean_bar(d1[0] if len(d1) == 1 else d1),
         change=MaxReduce(float(np.max(np.abs(last)))),
         smallest=MaxReduce(-smallest),
-        error=MaxReduce(float(np.max(error))),
+        error=MaxReduce(float(np.max(tilted.error))),
         gram=differences @ differences.T,
         with_last=differences @ last,
-        weight=float(shard.weight.sum()),
-        curvature=d2 @ (shard.weight * shard.dff),
+        weight=float(targets.weight.sum()),
+        curvature=tilted.d2 @ (targets.weight * shard.sharing.dff),
     )
-
-
-NOTHING_TO_PROJECT = Projection(
-    0.0, 0.0, 0.0, MaxReduce(0.0), MaxReduce(-np.inf), MaxReduce(0.0), 0.0, 0.0
-)
 
 # %% ../../nbs/10_shards.ipynb #0b3ef890
 def step_sites(shard: Shard, step: Step) -> Sums:
     """Move the sites of a shard, and return `site_sums` of the new ones. Known sites do not
     move.
     """
-    if not shard.known:
-        shard.state = moved(shard.state, step)
-        shard.sums = None
-        shard.outer = {}
+    if not shard.sites.known:
+        shard.change_state(apply_step(shard.sites.state, step))
     return site_sums(shard)
 
 # %% ../../nbs/10_shards.ipynb #d62e1418
 def adjoints(
     shard: Shard,
-    whitened: Sequence[tuple[np.ndarray, np.ndarray]],
+    moments: Sequence[WhitenedMoments],
     short: bool = False,
     scale: np.ndarray | None = None,
 ) -> Adjoints:
     """The part of the gradient of log Z at the fixed point that is a sum over the rows. The shard
-    releases what it has kept of V and the pull-backs.
+    releases what it has kept of V and the pull-backs, and of the search.
 
-    `whitened` holds the mean β and the covariance B⁻¹ of q in whitened coordinates for each latent
-    function, and `scale` is v (C, 1) of `projections`. Where all powers are 0 and v is 1, the
-    `short` form may be used; `likelihood_bar` of Gaussian noise then lacks the term ½K tr B⁻¹V
-    diag(wτ)Vᵀ. Cost 4nM² flops for each latent function, 2nM² in the short form, and nM² more where
-    V was not kept.
+    `moments` are those of each latent function, and `scale` is v (C, 1) of `project_sites`. Where
+    all powers are 0 and v is 1, the `short` form may be used; `likelihood_bar` of Gaussian noise
+    then lacks the term ½K tr B⁻¹V diag(wτ)Vᵀ. Cost 4nM² flops for each latent function, 2nM² in the
+    short form, and nM² more where V was not kept.
     """
-    outputs = shard.y.shape[1:]
+    sharing = shard.sharing
+    sites = shard.sites
+    targets = sites.targets
     M = len(shard.Kuu.lower)
-    f_bar = np.zeros((*outputs, len(shard.y)))
-    slopes = np.zeros(len(shard.y))
-    through = (
-        [vfe_adjoint_factors(shard.Kuu, *pair) for pair in whitened]
-        if short
-        else [None] * len(whitened)
-    )
-    shard.scale = shard.scale if scale is None else scale
+    f_bar = np.zeros(targets.y.T.shape)
+    log_noise_bar = np.zeros(len(targets))
+    factors: list[VFEFactors | None] = [None] * len(moments)
+    if short:
+        factors = [vfe_adjoint_factors(latent) for latent in moments]
+    if not sites.known and scale is not None:
+        sites.scale = scale
 
-    def work(numbers: Sequence[int]) -> tuple[Any, ...]:
-        outer = np.zeros((len(whitened), M, M))
+    def work(numbers: Sequence[int]) -> tuple[np.ndarray, np.ndarray | float]:
+        outer = np.zeros((len(moments), M, M))
         pulled = 0.0
-        for i, V, pull in shard.visit(numbers, last=True):
+        for i in numbers:
+            V, pull = shard.last_V_of(i)
             bars = None
-            for c in shard.latents:
-                own = V if c == shard.latents[-1] else V.copy()
-                part, slope, d1 = shard.adjoint_of(c, i, own, whitened[c], through[c], outer[c])
-                bars = part if bars is None else added_parts(bars, part)
-            if shard.known:
-                f_bar[..., shard.rows[i]] = d1
-                slopes[shard.rows[i]] = slope
+            for c in sites.latents:
+                V_c = V if c == sites.latents[-1] else V.copy()
+                rows = sharing.adjoint(c, i, V_c, moments[c], factors[c], outer[c])
+                bars = added_parts(bars, rows.bars)
+            if sites.known:
+                f_bar[..., sharing.rows[i]] = rows.d1
+                log_noise_bar[sharing.rows[i]] = rows.log_noise_bar
             pulled = pulled + pull(*bars)
         return outer, pulled
 
-    outer, pulled = map(sum, zip(*map_chunks(work, range(len(shard.chunks))), strict=True))
-    if not shard.known:
-        return Adjoints(mirror(outer), pulled, 0.0, 0.0)
-    slopes *= shard.weight * shard.trained
-    noise_bar = slopes.sum(keepdims=True)
-    if shard.groups is not None:  # a noise variance for each group
-        noise_bar = np.bincount(shard.groups, slopes, np.size(shard.likelihood.noise_variance))
-    mean_bar = (
-        0.0 if shard.pull_mean is None else to_vector(shard.pull_mean((shard.weight * f_bar).T))
-    )
-    return Adjoints(mirror(outer), pulled, noise_bar, mean_bar)
+    outer, pulled = map(sum, zip(*map_chunks(work, range(len(sharing.chunks))), strict=True))
+    result = Adjoints(outer=mirror(outer), pulled=pulled)
+    if isinstance(sites, KnownSites):
+        likelihood_bar = sites.likelihood_bar(log_noise_bar)
+        return result._replace(likelihood_bar=likelihood_bar, mean_bar=targets.mean_bar(f_bar))
+    sites.state = SiteState.at(sites.state.sites)
+    return result
 
 # %% ../../nbs/10_shards.ipynb #a16441b7
-def answer_of(
-    piece: Rows,
-    own: tuple[Any, ...] | None,
-    make: Callable[..., Any],
-    question: Callable[..., Any],
-    *arguments: object,
-) -> tuple[Any, ...]:
-    """The new state of a piece, and the answer of the shard that is made of it. `own` is the state
-    that the source has kept for the piece, or None.
+Result = TypeVar("Result", bound=tuple)
+Statistic = Callable[[Shard], Result]  # one of the functions above, with its arguments bound
+Stored = tuple[np.ndarray, ...]  # what a source keeps of a piece of data: the entries of its state
+# the shard of a piece of data, from the piece and what is stored; it can be sent to workers
+ShardMaker = Callable[..., Shard]
+
+
+def evaluate_known(piece: Rows, make: ShardMaker, statistic: Statistic[Result]) -> Result:
+    """The statistic of a piece of data whose sites are known."""
+    return statistic(make(piece))
+
+
+def evaluate_iterated(
+    piece: Rows, stored: Stored | None, make: ShardMaker, statistic: Statistic[Result]
+) -> tuple[Stored, Result]:
+    """What the source should store for a piece of data whose sites are searched for, and its
+    statistic. Before the first pass, nothing is `stored`.
     """
-    # a search starts from sites, without the earlier sweeps of another search
-    if question is site_sums:
-        own = own and own[:1]
-        rows = slice(piece.first, piece.first + len(piece.X))
-        arguments = [start if start is None else start[:, :, rows] for start in arguments]
-    shard = make(piece, own)
-    answer = question(shard, *arguments)
-    return (shard.state[:1] if question is adjoints else tuple(shard.state)), answer
-
-
-def known_answer_of(
-    piece: Rows, make: Callable[..., Any], question: Callable[..., Any], *arguments: object
-) -> tuple[Any, ...]:
-    """The answer of the shard with known sites that is made of a piece of data."""
-    return question(make(piece, None), *arguments)
+    shard = make(piece, stored)
+    result = statistic(shard)
+    return tuple(shard.sites.state), result
 
 # %% ../../nbs/10_shards.ipynb #585d985b
 @dataclass(eq=False)
@@ -653,24 +444,25 @@ class Shards:
     """All data: shards in the memory of this process, and those of a source."""
 
     local: Sequence[Shard]  # the shards in the memory of this process
-    source: Any = None  # the pieces of data elsewhere
-    # (piece, own) → Shard; a function that can be sent to workers
-    make: Callable[..., Any] | None = None
+    source: RowSource | None = None  # the pieces of data elsewhere
+    make: ShardMaker | None = None
     # the state of an earlier search over the source, from which the next one starts
     state: object = None
-    known: bool = False  # whether the sites of the source follow in closed form
+    source_known: bool = True  # whether the sites of the source follow in closed form
 
-    def ask(self, question: Callable[..., Any], *arguments: object) -> Any:
-        """The sum of the answers of all shards."""
-        parts = []
-        for shard in self.local:
-            if not shard.known or question is not projections:
-                parts.append(question(shard, *arguments))
-        if self.source is not None and self.known and question is not projections:
-            parts.append(self.source.total(known_answer_of, self.make, question, *arguments))
-        elif self.source is not None and not self.known:
+    @property
+    def known(self) -> bool:
+        """Whether all sites follow in closed form."""
+        return self.source_known and all(shard.sites.known for shard in self.local)
+
+    def reduce(self, statistic: Statistic[Result]) -> Result:
+        """The sum of a statistic over all shards."""
+        parts = [statistic(shard) for shard in self.local]
+        if self.source is not None and self.source_known:
+            parts.append(self.source.total(evaluate_known, self.make, statistic))
+        elif self.source is not None:
             self.state, part = self.source.sweep(
-                answer_of, self.state, self.make, question, *arguments
+                evaluate_iterated, self.state, self.make, statistic
             )
             parts.append(part)
-        return reduce(added_parts, parts) if parts else NOTHING_TO_PROJECT
+        return reduce(added_parts, parts)

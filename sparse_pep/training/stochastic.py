@@ -14,17 +14,18 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from ..energy import posterior_terms
 from ..inference import Problem, Rows
 from ..inference.fixed_point import FLOOR, Fit
+from ..inference.row_sites import Step
 from sparse_pep.inference.shard import (
     Projection,
     Shard,
-    Shards,
-    Step,
     Sums,
     adjoints,
-    projections,
+    project_sites,
     site_sums,
+    start_sites,
     step_sites,
 )
 from ..model import Model, model_evidence, shards_of
@@ -32,7 +33,7 @@ from ..numerics.linalg import Factor, factorise
 from ..numerics.parameters import to_vector
 from ..numerics.validation import warn_caller
 from ..quadrature import Accuracy
-from ..regression import cholesky_adjoint, whitened_moments
+from ..regression import WhitenedMoments, cholesky_adjoint, whitened_moments
 from ..sites import Posterior, posterior_from_sums
 from .checkpoint import Checkpoint, State
 from .initialise import SAMPLE_ROWS
@@ -54,10 +55,10 @@ def batch_of(model: Model, problem: Problem) -> Batch:
     """The rows of a problem, which are few, as a batch. Cost M³ flops."""
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu = factorise(matrix, problem.jitter, "Kuu")
-    shards, _ = shards_of(model, problem, Kuu)
-    shard, *earlier = shards.local
-    shard.centred = False  # q depends on the other batches too
-    if problem.tight and not shard.known:
+    shard, *earlier = shards_of(model, problem, Kuu).local
+    if not shard.sites.known:
+        shard.sites.centred = False  # q depends on the other batches too
+    if problem.tight and not shard.sites.known:
         raise ValueError(
             "`tight=True` needs Gaussian noise where training uses batches of the data."
         )
@@ -161,10 +162,11 @@ def posteriors_with(batch: Batch, sums: Sums, others: SiteSums) -> list[Posterio
 # %% ../../nbs/19_stochastic.ipynb #123d3566
 def is_proper(shard: Shard, posteriors: list[Posterior] | None) -> bool:
     """Whether q(u) and every cavity of the rows of a shard are distributions."""
-    if posteriors is None or shard.known:
+    if posteriors is None or shard.sites.known:
         return posteriors is not None
-    _, var = shard.all_marginals(posteriors)
-    return bool(np.all(shard.power * shard.state.sites[0] * var < 1.0))
+    _, var = shard.moments(shard.sharing.marginals, posteriors)
+    power = shard.sites.targets.power
+    return bool(np.all(power * shard.sites.state.sites[0] * var < 1.0))
 
 # %% ../../nbs/19_stochastic.ipynb #943ea8aa
 STEPS = (0.0, 0.5, 0.5, 1.0)  # after a full step, steps back to the sizes 1, 1/2, 1/4 and 0
@@ -178,7 +180,7 @@ def take_step(
     sites.
     """
     for back in STEPS:
-        sums = step_sites(batch.shard, Step(back=back))
+        sums = step_sites(batch.shard, Step(backtrack=back))
         posteriors = posteriors_with(batch, sums, others)
         if is_proper(batch.shard, posteriors):
             break
@@ -197,19 +199,19 @@ def visit(
     """
     shard = batch.shard
     others = held.without(k)
-    sums = site_sums(shard, sites)
+    sums = start_sites(shard, sites)
     posteriors = posteriors_with(batch, sums, others)
     projection = None
     if posteriors is not None:
-        projection = Shards([shard]).ask(projections, posteriors, FINE, 0)
+        projection = project_sites(shard, posteriors, FINE, 0)
     if projection is None or not np.isfinite(projection.terms):
-        if shard.known or np.all(sites[0] >= 0.0):
+        if shard.sites.known or np.all(sites[0] >= 0.0):
             return None
-        shard.state = shard.sums = None  # negative precisions, where the parameters have moved
+        # negative precisions, where the parameters have moved
         return visit(batch, held, k, np.stack([np.maximum(sites[0], 0.0), sites[1]]))
     value = len(held.shift) * (sums.terms + projection.terms)
-    for q in posteriors:
-        value += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
+    for posterior in posteriors:
+        value += posterior_terms(posterior)
     for earlier in batch.earlier:
         value += site_sums(earlier).terms
     drift = sums.shift - held.shift[k]
@@ -224,7 +226,7 @@ def visit(
 def Kuu_contribution(
     batch: Batch,
     shard: Shard,
-    whitened: list[tuple[np.ndarray, np.ndarray]],
+    moments: list[WhitenedMoments],
     outer: np.ndarray,
 ) -> np.ndarray:
     """The derivatives (P,) in the parameters of kernel and features through Kuu, from the sums of a
@@ -232,10 +234,10 @@ def Kuu_contribution(
     """
     sums = site_sums(shard)
     Kuu_bar = np.zeros_like(outer[0])
-    for c, (mean, cov) in enumerate(whitened):
-        beta = np.atleast_2d(mean.T)
+    for c, latent in enumerate(moments):
+        beta = np.atleast_2d(latent.mean.T)
         precision = sums.precision[c]
-        H = len(beta) * (precision - precision @ cov) - outer[c]
+        H = len(beta) * (precision - precision @ latent.cov) - outer[c]
         H += (np.atleast_2d(sums.shift[c].T) - beta @ precision).T @ beta
         Kuu_bar = Kuu_bar + cholesky_adjoint(batch.Kuu, 0.5 * (H + H.T))
     kernel_bar, features_bar = batch.pull_Kuu(Kuu_bar)
@@ -250,12 +252,12 @@ def batch_gradient(model: Model, batch: Batch, visited: Visit, n_batches: int) -
     unbiased estimate of it. Equations 19.5 and 19.6 of the site; section 3.8 of the paper. Cost
     5nM² flops for each latent function, and O(M³).
     """
-    whitened = [whitened_moments(posterior) for posterior in visited.posteriors]
-    own = adjoints(batch.shard, whitened)
-    pulled = own.pulled + Kuu_contribution(batch, batch.shard, whitened, own.outer)
+    moments = [whitened_moments(posterior) for posterior in visited.posteriors]
+    own = adjoints(batch.shard, moments)
+    pulled = own.pulled + Kuu_contribution(batch, batch.shard, moments, own.outer)
     for shard in batch.earlier:  # does not depend on the parameters of likelihood and mean
-        earlier = adjoints(shard, whitened)
-        through_Kuu = Kuu_contribution(batch, shard, whitened, earlier.outer)
+        earlier = adjoints(shard, moments)
+        through_Kuu = Kuu_contribution(batch, shard, moments, earlier.outer)
         pulled = pulled + (earlier.pulled + through_Kuu) / n_batches
     n_kernel = len(to_vector(model.kernel.parameters()))
     likelihood_bar = visited.projection.likelihood_bar + own.likelihood_bar
@@ -330,9 +332,9 @@ class Batches:
                 UserWarning,
             )
         shard = self.batch(model).shard
-        self.held = CachedSiteSums(J, (C, M, *shard.y.shape[1:]))
+        self.held = CachedSiteSums(J, (C, M, *shard.sites.targets.y.shape[1:]))
         self.sites: np.ndarray | None = None
-        if not shard.known:
+        if not shard.sites.known:
             self.sites = np.zeros((2, C, problem.rows.n_data))
 
     def batch(self, model: Model) -> Batch:
@@ -352,7 +354,7 @@ class Batches:
         if visited is None:
             raise np.linalg.LinAlgError("q(u) or a cavity is not a distribution.")
         if self.sites is not None:
-            self.sites[:, :, rows] = batch.shard.state.sites
+            self.sites[:, :, rows] = batch.shard.sites.state.sites
         return visited, J * batch_gradient(model, batch, visited, J)
 
 # %% ../../nbs/19_stochastic.ipynb #fdb8b8fe

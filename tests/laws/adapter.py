@@ -12,7 +12,7 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.cluster import DaskSource
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.inference import Problem, Rows
-from sparse_pep.inference.fixed_point import fixed_point
+from sparse_pep.inference.fixed_point import SearchOptions, fixed_point
 from sparse_pep.model import (
     loo_predict,
     model_evidence,
@@ -63,7 +63,7 @@ def chunks_of(size):
         return [slice(start, min(start + size, n_data)) for start in range(0, n_data, size)]
 
     with ExitStack() as stack:
-        for module in ("inference.shard", "inference.blocks", "model") if size else ():
+        for module in ("inference.sharing", "inference.blocks", "model") if size else ():
             stack.enter_context(mock.patch(f"sparse_pep.{module}.chunk_slices", slices))
         yield
 
@@ -77,7 +77,7 @@ def nothing_kept():
         for name in (
             "inference.shard.KEPT_V",
             "inference.shard.KEPT_KUF",
-            "inference.blocks.KEPT_SITES",
+            "inference.sharing.KEPT_SITES",
             "model.KEPT_BLOCKS",
         ):
             stack.enter_context(mock.patch(f"sparse_pep.{name}", 0))
@@ -85,10 +85,11 @@ def nothing_kept():
 
 
 def search(model, data, power, start=None, jitter=0.0, **options):
-    """The search for the sites alone; options are those of `fixed_point`, such as `max_sweeps`."""
+    """The search for the sites alone; options are those of `SearchOptions`."""
     Kuu = factorise(model.features.Kuu(model.kernel), jitter, "Kuu")
-    shards, sites = shards_of(model, Problem(data, power), Kuu, start)
-    return fixed_point(shards, Kuu, sites, **options)
+    sites = start if isinstance(start, np.ndarray) else None
+    shards = shards_of(model, Problem(data, power), Kuu, start)
+    return fixed_point(shards, Kuu, SearchOptions(start=sites, **options))
 
 
 def left_out(model, data, power, tol=1e-8, **options):
@@ -106,6 +107,11 @@ def memory_of(model, data, power, kept, **options):
     """
     fit = evidence(model, data, power, **options)
     return replace(summarise_posterior(fit.posteriors, fit.log_evidence, model.features), kept=kept)
+
+
+def ended(fit, **changes):
+    """The fit as if its search had ended otherwise: `converged`, `usable`, `change`, …"""
+    return replace(fit, convergence=fit.convergence._replace(**changes))
 
 
 def whitened(fit):

@@ -187,7 +187,7 @@ def test_cuts_do_not_matter(place, name, client):
     ):
         found = adapter.gradient(model, data, power, **problem.options)
         assert found[0].n_sweeps == fit.n_sweeps
-        assert found[0].step == fit.step
+        assert found[0].convergence.step == fit.convergence.step
         assert_same(found, (fit, gradient), 1e-10, 1e-9)
         if place == "pieces":
             for part, expected in zip(
