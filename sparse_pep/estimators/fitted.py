@@ -47,6 +47,7 @@ class FittedEstimator(Arguments):
     """
 
     if TYPE_CHECKING:  # what `publish` sets
+        _state: FittedState
         kernel_: Kernel
         features_: Features
         likelihood_: Likelihood

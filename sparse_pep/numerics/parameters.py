@@ -41,7 +41,7 @@ class Parametric:
     signed: ClassVar[tuple[str, ...]] = ()
 
     if TYPE_CHECKING:  # the fields of subclasses
-        __dataclass_fields__: ClassVar[dict[str, Field]]
+        __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
         def __getattr__(self, name: str) -> Any: ...
 
