@@ -65,7 +65,7 @@ def read_table(options: CompareOptions) -> tuple[Dataset, str]:
     source = rows.source
     name = "stdin" if table.data == "-" else Path(table.data).name.split(".")[0]
     splits = random_splits(len(rows.y), options.splits)
-    data = Dataset(name, rows.X, source.targets(), source.feature_names, splits)
+    data = Dataset(name, rows.X, source.targets(), rows.names, splits)
     check_splits(data, likelihood)
     if source.encoded_by is not None:
         click.echo(f"{source.encoded_by.describe()}\n", err=True)

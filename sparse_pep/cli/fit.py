@@ -110,11 +110,11 @@ def train(data: TrainingData, options: FitOptions) -> Estimator:
     return model
 
 # %% ../../nbs/internals/cli/fit.ipynb #bcebc19b
-def save_model(model: Estimator, source: TableArrays, options: FitOptions) -> None:
+def save_model(model: Estimator, rows: TrainingRows, options: FitOptions) -> None:
     """Write the model with the names of its columns, and delete the checkpoint of training that has
     ended.
     """
-    names = source.feature_names if source.encoded_by is None else source.encoded_by.used
+    names = rows.names if rows.source.encoded_by is None else rows.source.encoded_by.used
     extra = {"feature_names": list(names), "target": options.table.target}
     model.save(check_output(options.out), extra=extra)
     checkpoint = options.model.checkpoint
@@ -250,7 +250,7 @@ def write_report(
             data.rows.X[judged],
             source.targets()[judged],
             held_out=len(data.test) > 0,
-            names=source.feature_names,
+            names=data.rows.names,
             command="sparse-pep " + shlex.join(sys.argv[1:]),
             scores=scores,
             messages=messages,
@@ -275,7 +275,7 @@ def fit(options: FitOptions) -> int:
     if version_of(out) != before:
         warning = f"'{out}' was written by another process during this fit; it is replaced"
         click.echo(f"Warning: {warning}", err=True)
-    save_model(model, data.rows.source, options)
+    save_model(model, data.rows, options)
     n_held_out = len(data.test)
     n_rows = len(data.rows.y) - n_held_out
     document = model_document(model, options, n_rows)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import click
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .options import PredictOptions
 from .output import check_files, check_output, print_result, write_csv
@@ -102,9 +103,9 @@ class PredictedRows:
     def predict(self, X: np.ndarray) -> list[np.ndarray]:
         """The columns of the predictions at X (n, D), each (n,)."""
         model = self.model
-        self.extrapolations.append(extrapolating_rows(model._state, X))
+        self.extrapolations.append(extrapolating_rows(model._fitted(), X))
         self.n_rows += len(X)
-        rows = ArraySource(X)
+        rows: ArrayLike = ArraySource(X)  # type: ignore[assignment]  # taken as encoded
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
             first, second = predictions(model, rows)
@@ -117,7 +118,7 @@ class PredictedRows:
         """What to say of the rows that were predicted and that training did not see the like of."""
         texts = [
             unseen_values_text(self.unseen_values),
-            extrapolation_text(self.model._state, self.extrapolations),
+            extrapolation_text(self.model._fitted(), self.extrapolations),
         ]
         return [text for text in texts if text]
 

@@ -84,6 +84,11 @@ class TrainingRows:
         return np.asarray(self.source.columns["y"])
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of X."""
+        return self.source.feature_names or ()
+
+    @property
     def weights(self) -> np.ndarray | None:
         """The weights (N,) in the column of weights, or None."""
         weights = np.asarray(self.source.columns["weight"])
@@ -162,7 +167,7 @@ def read_training(
         raise
     rows = TrainingRows(source)
     require_learnable(rows.y, table.target)
-    require_moderate(rows.X, source.feature_names)
+    require_moderate(rows.X, rows.names)
     require_suitable_target(rows, likelihood, table.target)
     if rows.weights is not None and table.weight is not None:
         require_weights(rows.weights, table.weight)

@@ -10,10 +10,10 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .options import CLASSIFIERS, ModelOptions
 from .output import one_line_warnings
-from ..data.sources import Source
 from ..datasets import Dataset, smll, smse
 from ..estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from ..likelihoods import Weibull
@@ -52,7 +52,7 @@ def estimator_for(options: ModelOptions, verbose: bool = False) -> Estimator:
     )
 
 # %% ../../nbs/internals/cli/trial.ipynb #35015b4b
-def predictions(model: Estimator, X: np.ndarray | Source) -> tuple[np.ndarray, np.ndarray]:
+def predictions(model: Estimator, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of y at X (S, D), each (S,). For a classifier, the most probable
     labels (S,) and the probabilities of all labels (S, C).
     """
