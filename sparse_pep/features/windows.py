@@ -937,7 +937,7 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> CrossCo
             blocks.append((row, column, part, pull_part))
             strip.append(part.T)
         strips.append(assembled(strip, columns, len(second.centre)).T)
-    K = assembled(strips, rows, len(A.centre))
+    K = np.ascontiguousarray(assembled(strips, rows, len(A.centre)))
 
     def pull(K_bar: np.ndarray) -> CrossGradient:
         gradients = []

@@ -8,6 +8,7 @@ __all__ = ['Probit', 'Logit', 'NoisyProbit']
 # %% ../../nbs/08c_binary.ipynb #0d74111e
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -93,7 +94,7 @@ class Binary(Likelihood):
 class Probit(Binary):
     """p(y|f) = Φ(yf), with Equation 8c.1 of the site at power 1."""
 
-    closed_powers = 1.0, 1.0
+    closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
     tabulated = True
 
     def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:

@@ -8,7 +8,7 @@ __all__ = ['Ordinal', 'Beta']
 # %% ../../nbs/08g_bounded.ipynb #dec7f1fe
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -137,7 +137,7 @@ class Ordinal(CutPoints):
     below f + standard Gaussian noise.
     """
 
-    closed_powers = 1.0, 1.0
+    closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
 
     def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         # the middle of the ends that are finite
@@ -200,8 +200,9 @@ class Beta(Likelihood):
     where the `concentration` is κ > 0.
     """
 
-    trained = positive = ("concentration",)
-    support = 0.0, 1.0
+    trained: ClassVar[tuple[str, ...]] = ("concentration",)
+    positive: ClassVar[tuple[str, ...]] = ("concentration",)
+    support: ClassVar[tuple[float, float]] = 0.0, 1.0
     log_concave = False
     concentration: float = 1.0
 

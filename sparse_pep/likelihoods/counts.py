@@ -7,6 +7,7 @@ __all__ = ['Poisson', 'NegativeBinomial', 'Binomial']
 
 # %% ../../nbs/08d_counts.ipynb #f516f4bd
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import betainc, digamma, expit, gammaincc, gammaln
@@ -34,7 +35,7 @@ class Counts(Likelihood):
     """Base class of likelihoods for counts y = 0, 1, 2, … with mean exp(f)."""
 
     is_discrete = True
-    support = -1.0, np.inf
+    support: ClassVar[tuple[float, float]] = -1.0, np.inf
 
     def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
         return whole_numbers(y, np.inf), "counts (0, 1, 2, ...)"
@@ -53,8 +54,8 @@ class Counts(Likelihood):
 class Poisson(Counts):
     """Counts with mean and variance exp(f)."""
 
-    width = 0.6
-    closed_powers = 0.0, 0.0
+    width: ClassVar[float] = 0.6
+    closed_powers: ClassVar[tuple[float, float]] = 0.0, 0.0
 
     def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
         return np.log(20.0 / power)  # where p^α vanishes
@@ -87,7 +88,8 @@ class NegativeBinomial(Counts):
     `dispersion` r > 0 is the Poisson distribution.
     """
 
-    trained = positive = ("dispersion",)
+    trained: ClassVar[tuple[str, ...]] = ("dispersion",)
+    positive: ClassVar[tuple[str, ...]] = ("dispersion",)
     dispersion: float = 1.0
 
     def expansion_point(self, y: np.ndarray, power: np.ndarray) -> float:

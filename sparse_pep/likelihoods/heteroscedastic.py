@@ -8,7 +8,7 @@ __all__ = ['HeteroscedasticGaussian', 'GroupedGaussian']
 # %% ../../nbs/09b_heteroscedastic.ipynb #281e8530
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,7 +61,8 @@ class HeteroscedasticGaussian(Likelihood):
     and `gain` γ > 0 those of 1/y, since f and g have the same prior.
     """
 
-    trained = positive = ("base_variance", "gain")
+    trained: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
+    positive: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
     base_variance: float = 1.0
     gain: float = 1.0
     noise_field = "base_variance"
@@ -163,7 +164,8 @@ class GaussianByRow(Gaussian):
     predictions.
     """
 
-    trained = positive = ()
+    trained: ClassVar[tuple[str, ...]] = ()
+    positive: ClassVar[tuple[str, ...]] = ()
     noise_variance: np.ndarray  # type: ignore[assignment]  # the parent has one for all rows
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #a9aef7d3
@@ -174,7 +176,7 @@ class GroupedGaussian(Gaussian):
     groups, in units of y².
     """
 
-    positive = ()
+    positive: ClassVar[tuple[str, ...]] = ()
     noise_variance: tuple[float, ...] = (1.0, 1.0)  # type: ignore[assignment]  # as above
     column: int = 0
 

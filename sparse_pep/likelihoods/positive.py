@@ -7,6 +7,7 @@ __all__ = ['Gamma', 'Weibull', 'Tobit']
 
 # %% ../../nbs/08f_positive.ipynb #cf02f088
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +23,9 @@ from ..quadrature import Derivatives, Tilted
 class Positive(Likelihood):
     """Base class of likelihoods for numbers y > 0 on the scale of exp(f), with a trained shape."""
 
-    trained = positive = ("shape",)
-    support = 0.0, np.inf
+    trained: ClassVar[tuple[str, ...]] = ("shape",)
+    positive: ClassVar[tuple[str, ...]] = ("shape",)
+    support: ClassVar[tuple[float, float]] = 0.0, np.inf
 
     def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
         """Mean square of log |y|, the variance that a function of mean 0 needs to reach the
@@ -41,7 +43,7 @@ class Gamma(Positive):
     exponential distribution.
     """
 
-    width = 0.6
+    width: ClassVar[float] = 0.6
     shape: float = 1.0
 
     def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
@@ -123,7 +125,8 @@ class CensoredGaussian(Likelihood):
     which side it was cut off.
     """
 
-    trained = positive = ("noise_variance",)
+    trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
     noise_field = "noise_variance"
     noise_variance: float = 1.0
     low: float | None = 0.0

@@ -37,15 +37,15 @@ class Pairs:
         self.B = A if B is None else B
         a2 = np.einsum("mn,mn->m", A, A)
         b2 = a2 if B is None else np.einsum("mn,mn->m", B, B)
-        self.norms = a2, b2
-        self.ones = np.ones(len(a2)), np.ones(len(b2))
+        self.norms: tuple[np.ndarray, np.ndarray] = (a2, b2)
+        self.ones: tuple[np.ndarray, np.ndarray] = (np.ones(len(a2)), np.ones(len(b2)))
         far_a = np.flatnonzero(~(a2 <= EXPANSION_LIMIT))
         far_b = np.flatnonzero(~(b2 <= EXPANSION_LIMIT))
-        self.expands = not (len(far_a) or len(far_b))
+        self.expands: bool = not (len(far_a) or len(far_b))
         self.doubtful: tuple[np.ndarray, ...] | None = None
         if len(far_a) and len(far_b):
             self.doubtful = np.ix_(far_a, far_b)
-        self.by_differences = 2 * len(far_a) * len(far_b) > len(a2) * len(b2)
+        self.by_differences: bool = 2 * len(far_a) * len(far_b) > len(a2) * len(b2)
 
     def differences(self) -> Iterator[np.ndarray]:
         """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
