@@ -215,7 +215,7 @@ class Source:
 
     if TYPE_CHECKING:  # only some sources can
 
-        def at(self, rows: np.ndarray) -> Rows: ...
+        at: Callable[[np.ndarray], Rows]
 
     def __init__(self, sites_dir: str | Path | None = None) -> None:
         self.sites_dir = sites_dir

@@ -271,7 +271,8 @@ def site_sums(shard: Shard) -> Sums:
     counted = 1.0 * (weight > 0.0)
     if isinstance(sites, KnownSites):
         of_noise = noise_sums(sites, sharing.dff)
-        counted *= np.any(sites.trained)  # otherwise the rows stand for earlier data
+        # one share of 0 for all rows: they stand for earlier data
+        counted *= np.ndim(sites.trained) > 0 or sites.trained > 0.0
     else:
         lowest = -sites.state.sites[0].min(axis=1)
     shard.sums = Sums(

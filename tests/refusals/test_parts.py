@@ -136,8 +136,6 @@ def test_functions_of_arrays(case):
         ("power", np.ones(5)),
         ("weight", -1.0),
         ("weight", NAN),
-        ("noise_variance", 0.0),
-        ("noise_variance", np.ones(5)),
     ],
 )
 def test_numbers_of_rows_for_inference(name, value):
