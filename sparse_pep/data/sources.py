@@ -214,7 +214,6 @@ class Source:
     block_labels: np.ndarray | None = None
 
     if TYPE_CHECKING:  # only some sources can
-
         at: Callable[[np.ndarray], Rows]
 
     def __init__(self, sites_dir: str | Path | None = None) -> None:
