@@ -244,7 +244,7 @@ def make_shard(
             likelihood=model.likelihood.at(X, rows.known_variance),
             offset=offset,
             centred=problem.earlier is None and model.likelihood.shift_invariant,
-            state=SiteState(*stored) if stored else None,
+            state=SiteState.restored(stored) if stored else None,
         )
     sharing = sharing_of(sites, len(Kuu.lower), rows.blocks, problem.tight)
     covariances = partial(chunk_covariances, model, X)

@@ -140,7 +140,7 @@ class Observed(Kernel):
                 return gradient, a["Z"] + b["Z"]
             return gradient, a["Z"]
 
-        return K, pull_back
+        return np.ascontiguousarray(K), pull_back
 
     def diag_vjp(self, X: np.ndarray) -> Variances:
         """The variances (N,) of the functionals, and their pull-back, see `Kernel.diag_vjp`."""

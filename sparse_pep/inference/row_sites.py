@@ -173,6 +173,13 @@ class SiteState(NamedTuple):
         last = np.zeros_like(sites) if last is None else last
         return cls(sites=sites, last=last, points=none, residuals=none)
 
+    @classmethod
+    def restored(cls, stored: tuple[np.ndarray, ...]) -> "SiteState":
+        """The state of which all entries are stored, or the sites alone."""
+        if len(stored) == 1:
+            return cls.at(*stored)
+        return cls(*stored)
+
     def after(self, residual: np.ndarray, depth: int) -> "SiteState":
         """The state with the present sites and their residual (2, C, n) as a further sweep, of
         which no more than `depth` + 1 are kept.
