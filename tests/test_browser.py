@@ -253,12 +253,13 @@ def test_search_finds_words(seen):
     ("name", "pages"),
     [
         ("log1p_ratio", ["reference/numerics.linalg", "internals/numerics/linalg"]),
-        ("GaussianBlur", ["reference/features"]),
+        ("GaussianBlur", ["reference/features.windows"]),
         ("load_regression", ["reference/datasets"]),
     ],
 )
 def test_search_finds_names_where_they_are_described(seen, name, pages):
-    for page, (heading, link) in zip(pages, found(seen)[name], strict=True):
+    # what only mentions the name comes later
+    for page, (heading, link) in zip(pages, found(seen)[name], strict=False):
         assert heading == name
         assert link.endswith(f"some/where/{page}.html#{name}")
 
