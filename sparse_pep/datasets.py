@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .data.reader import table_files
@@ -35,10 +36,10 @@ class Dataset:
     """
 
     name: str
-    X: np.ndarray
-    y: np.ndarray
+    X: ndarray
+    y: ndarray
     feature_names: tuple[str, ...]
-    splits: tuple[tuple[np.ndarray, np.ndarray], ...]
+    splits: tuple[tuple[ndarray, ndarray], ...]
 
 # %% ../nbs/internals/datasets.ipynb #28ac9708
 def read_table(
@@ -117,7 +118,7 @@ def list_datasets(
 # %% ../nbs/internals/datasets.ipynb #6f0b18a6
 def random_splits(
     n: int, count: int = 10, test_fraction: float = 0.1, seed: int = 0
-) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+) -> tuple[tuple[ndarray, ndarray], ...]:
     """`count` pairs (train, test) of row numbers. The test rows of split k are the last part of
     `default_rng(seed + k).permutation(n)`: the fraction `test_fraction`, rounded, at least one row.
     """
@@ -138,7 +139,7 @@ def random_splits(
     return tuple((order[:-n_test], order[-n_test:]) for order in orders)
 
 # %% ../nbs/internals/datasets.ipynb #b52124e7
-def row_numbers(values: object) -> np.ndarray:
+def row_numbers(values: object) -> ndarray:
     """A list in a file of splits as row numbers (n,). ValueError if it holds something else."""
     rows = np.array(values)
     if rows.ndim != 1 or (len(rows) and rows.dtype.kind != "i"):
@@ -146,7 +147,7 @@ def row_numbers(values: object) -> np.ndarray:
     return rows
 
 
-def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[ndarray, ndarray], ...]:
     """The pairs (train, test) of row numbers in a JSON file, gzipped or not, for a data set of n
     rows. A ValueError if the file has another form or number of rows, or a split names a row that
     does not exist, or one twice.
@@ -268,7 +269,7 @@ def load_classification(name: str, data_dir: str | os.PathLike[str] | None = Non
     return data
 
 # %% ../nbs/internals/datasets.ipynb #c6c50a7a
-def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def snelson_like(n: int = 200, seed: int = 0) -> tuple[ndarray, ndarray]:
     """X (n, 1), uniform on [0, 2.5] and [3.5, 6], and y (n,) = sin(2.1 x) + 0.5 cos(4.7 x) + noise
     of standard deviation 0.2.
 
@@ -287,7 +288,7 @@ def snelson_like(n: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return x[:, None], y
 
 # %% ../nbs/internals/datasets.ipynb #141ee256
-def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def banana_like(n: int = 400, seed: int = 0) -> tuple[ndarray, ndarray]:
     """X (n, 2) near two half circles of radius 1, with noise of standard deviation 0.25, and labels
     y (n,): −1 for the upper arc around (0, 0), +1 for the lower one around (1, 0.5), half of each.
 
@@ -306,7 +307,7 @@ def banana_like(n: int = 400, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, 2 * arc - 1
 
 # %% ../nbs/internals/datasets.ipynb #195ecf89
-def spread_of(values: np.ndarray, name: str, use: str) -> float:
+def spread_of(values: ndarray, name: str, use: str) -> float:
     """The variance of the targets. ValueError if they are all the same."""
     if not np.var(values) > 0.0:
         raise ValueError(

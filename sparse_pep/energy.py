@@ -7,6 +7,7 @@ __all__ = []
 
 # %% ../nbs/internals/inference/energy.ipynb #e4e0e003
 import numpy as np
+from numpy import ndarray
 
 from .numerics.linalg import log1p_ratio
 from .sites import Posterior
@@ -21,13 +22,13 @@ def posterior_terms(posterior: Posterior) -> float:
 
 # %% ../nbs/internals/inference/energy.ipynb #b4f94b2b
 def datum_terms(
-    log_z: np.ndarray,
-    mean: np.ndarray,
-    var: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: np.ndarray,
-) -> np.ndarray:
+    log_z: ndarray,
+    mean: ndarray,
+    var: ndarray,
+    precision: ndarray,
+    shift: ndarray,
+    power: ndarray,
+) -> ndarray:
     """The terms of log Z that involve one data point each, (N,), in nats.
 
     The marginals `mean` and `var` and the sites `precision` and `shift` are (C, N).

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy import ndarray
 
 from .numerics.parameters import Parameters, Parametric, set_fields
 from .numerics.validation import as_floats, short_repr
@@ -35,11 +36,11 @@ class ZeroMean(Parametric):
                 raise ValueError(f"`{name}` of a {kind} must be finite; got {value}.")
             set_fields(self, **{name: value})
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
+    def __call__(self, X: ndarray) -> ndarray:
         """The values of m at X (S, D): (S,), or (S, K) for K functions."""
         return np.zeros(len(X))
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> Parameters:
+    def pull(self, X: ndarray, bar: ndarray) -> Parameters:
         """Derivatives with the keys of `parameters()`, from `bar`, the derivatives with respect to
         the values of m at X (N, D): (N,), or (N, K) for K functions.
         """
@@ -65,13 +66,13 @@ class ConstantMean(ZeroMean):
 
     trained: ClassVar[tuple[str, ...]] = ("intercept",)
     signed: ClassVar[tuple[str, ...]] = ("intercept",)
-    intercept: float | np.ndarray = 0.0
+    intercept: float | ndarray = 0.0
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
+    def __call__(self, X: ndarray) -> ndarray:
         """The intercept at every row of X (S, D): (S,), or (S, K) for K functions."""
         return np.broadcast_to(self.intercept, (len(X), *np.shape(self.intercept)))
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> Parameters:
+    def pull(self, X: ndarray, bar: ndarray) -> Parameters:
         """The derivative for the intercept, from `bar` (N,) or (N, K)."""
         return {"intercept": bar.sum(axis=0)}
 
@@ -98,21 +99,21 @@ class LinearMean(ZeroMean):
 
     trained: ClassVar[tuple[str, ...]] = ("intercept", "slope")
     signed: ClassVar[tuple[str, ...]] = ("intercept", "slope")
-    intercept: float | np.ndarray
-    slope: np.ndarray
+    intercept: float | ndarray
+    slope: ndarray
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
+    def __call__(self, X: ndarray) -> ndarray:
         """The linear function at X (S, D): (S,), or (S, K) for K functions."""
         return X @ self.slope + self.intercept
 
-    def pull(self, X: np.ndarray, bar: np.ndarray) -> Parameters:
+    def pull(self, X: ndarray, bar: ndarray) -> Parameters:
         """The derivatives for the intercept and the slope, from `bar` (N,) or (N, K). Equation
         2.1 of the site.
         """
         return {"intercept": bar.sum(axis=0), "slope": X.T @ bar}
 
 # %% ../nbs/02_means.ipynb #d7f90273
-def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroMean:
+def fitting_mean(mean: ZeroMean, X: ndarray, shape: tuple[int, ...]) -> ZeroMean:
     """The mean function itself, after a check that it has D slopes and one value or one for
     each function: `shape` is () for one function or (K,) for K functions.
     """
@@ -130,9 +131,9 @@ def fitting_mean(mean: ZeroMean, X: np.ndarray, shape: tuple[int, ...]) -> ZeroM
 # %% ../nbs/02_means.ipynb #140b44cb
 def starting_mean(
     mean: str | ZeroMean,
-    X: np.ndarray,
-    y: np.ndarray | None,
-    weight: float | np.ndarray = 1.0,
+    X: ndarray,
+    y: ndarray | None,
+    weight: float | ndarray = 1.0,
     n_functions: int | None = None,
 ) -> ZeroMean:
     """The given mean function, or the starting value of the one that is named.

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from .features import Features
 from .inference import Problem, Rows
@@ -67,7 +68,7 @@ class Model:
     mean: ZeroMean = ZeroMean()
     priors: Priors = field(default_factory=dict)
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> dict[str, ndarray]:
         """Return all trained parameters by name; positive ones as logarithms."""
         named = {}
         for part, prefix in PREFIXES.items():
@@ -76,15 +77,15 @@ class Model:
         return named
 
     @property
-    def theta(self) -> np.ndarray:
+    def theta(self) -> ndarray:
         """All trained parameters as one vector (P,), in the order of `parameters()`."""
         return to_vector(self.parameters())
 
-    def with_theta(self, theta: np.ndarray) -> "Model":
+    def with_theta(self, theta: ndarray) -> "Model":
         """Return the same model with another `theta` (P,)."""
         return self.with_parameters(from_vector(theta, self.parameters()))
 
-    def with_parameters(self, parameters: dict[str, np.ndarray]) -> "Model":
+    def with_parameters(self, parameters: dict[str, ndarray]) -> "Model":
         """Return the same model with other values of `parameters()`."""
         parts: dict[str, Parameters] = {part: {} for part in PREFIXES}
         for name, value in parameters.items():
@@ -109,9 +110,7 @@ def value_kernel_and_likelihood(model: Model) -> tuple[Kernel, Likelihood]:
     return model.kernel, model.likelihood
 
 # %% ../nbs/17_model.ipynb #2d877b65
-def chunk_covariances(
-    model: Model, X: np.ndarray, rows: slice
-) -> tuple[np.ndarray, np.ndarray, PullBack]:
+def chunk_covariances(model: Model, X: ndarray, rows: slice) -> tuple[ndarray, ndarray, PullBack]:
     """Kuf (M, n), kff (n,) and their pull-back, for some rows of X (N, D). It turns the adjoints of
     both into one vector: the derivatives with respect to the parameters of the kernel, then of the
     features.
@@ -119,7 +118,7 @@ def chunk_covariances(
     Kuf, pull_Kuf = model.features.Kuf_vjp(model.kernel, X[rows])
     kff, pull_kff = model.kernel.diag_vjp(X[rows])
 
-    def pull(Kuf_bar: np.ndarray, kff_bar: np.ndarray) -> np.ndarray:
+    def pull(Kuf_bar: ndarray, kff_bar: ndarray) -> ndarray:
         gradient, features_gradient = pull_Kuf(Kuf_bar)
         for name, through_kff in pull_kff(kff_bar).items():
             gradient[name] = gradient[name] + through_kff
@@ -132,8 +131,8 @@ TILE = 48  # rows of the matrix that several small blocks share
 
 
 def within_blocks(
-    kernel: Kernel, X: np.ndarray, members: np.ndarray
-) -> tuple[np.ndarray, Callable[[np.ndarray], Parameters]]:
+    kernel: Kernel, X: ndarray, members: ndarray
+) -> tuple[ndarray, Callable[[ndarray], Parameters]]:
     """Kbb (G, b, b) of G blocks of b inputs each, rows `members` (G, b) of X, and its pull-back
     to the parameters of the kernel. Cost O(Gb² + Gb·48) evaluations of the kernel.
     """
@@ -148,7 +147,7 @@ def within_blocks(
         Kbb[first : first + together] = K.reshape(*here.shape, *here.shape)[block, :, block]
         pulls.append(pull)
 
-    def pull_back(bar: np.ndarray) -> Parameters:
+    def pull_back(bar: ndarray) -> Parameters:
         gradients = []
         for i, pull in enumerate(pulls):
             bar_here = bar[i * together : (i + 1) * together]
@@ -170,13 +169,13 @@ class BlockCovariances:
     pull-back is as in `chunk_covariances`. Kbb is kept for the next pass if there is memory for it.
     """
 
-    def __init__(self, model: Model, X: np.ndarray) -> None:
+    def __init__(self, model: Model, X: ndarray) -> None:
         self.model = model
         self.X = X
         # Kbb and pull-back for each size of block, by the rows of the chunk
-        self.kept: dict[bytes, list[tuple[np.ndarray, Callable[[np.ndarray], Parameters]]]] = {}
+        self.kept: dict[bytes, list[tuple[ndarray, Callable[[ndarray], Parameters]]]] = {}
 
-    def __call__(self, chunk: BlockChunk) -> tuple[np.ndarray, list[np.ndarray], PullBack]:
+    def __call__(self, chunk: BlockChunk) -> tuple[ndarray, list[ndarray], PullBack]:
         """The covariances of a chunk, and their pull-back."""
         kernel = self.model.kernel
         Kuf, pull_Kuf = self.model.features.Kuf_vjp(kernel, self.X[chunk.rows])
@@ -187,7 +186,7 @@ class BlockCovariances:
         if len(self.X) * max(TILE, chunk.members[-1].shape[1]) <= KEPT_BLOCKS:
             self.kept[key] = parts
 
-        def pull(Kuf_bar: np.ndarray, *Kbb_bars: np.ndarray) -> np.ndarray:
+        def pull(Kuf_bar: ndarray, *Kbb_bars: ndarray) -> ndarray:
             kernel_gradient, features_gradient = pull_Kuf(Kuf_bar)
             through_Kbb = [back(bar) for (_, back), bar in zip(parts, Kbb_bars, strict=True)]
             gradient = added([kernel_gradient, *through_Kbb])
@@ -266,16 +265,16 @@ class EarlierCovariances:
     function, as a part of those of all.
     """
 
-    Kug: np.ndarray  # (M, R), covariances with all observations
-    kgg: np.ndarray  # (R,), their prior variances
-    pull: Callable[[np.ndarray, np.ndarray], tuple[Parameters, Parameters]]  # of both
+    Kug: ndarray  # (M, R), covariances with all observations
+    kgg: ndarray  # (R,), their prior variances
+    pull: Callable[[ndarray, ndarray], tuple[Parameters, Parameters]]  # of both
     first: int  # number of the first of these observations
 
-    def __call__(self, rows: slice) -> tuple[np.ndarray, np.ndarray, PullBack]:
+    def __call__(self, rows: slice) -> tuple[ndarray, ndarray, PullBack]:
         """The covariances of some of these observations, and their pull-back."""
         here = slice(self.first + rows.start, self.first + rows.stop)
 
-        def pull_back(Kuf_bar: np.ndarray, kff_bar: np.ndarray) -> np.ndarray:
+        def pull_back(Kuf_bar: ndarray, kff_bar: ndarray) -> ndarray:
             Kug_bar = np.zeros(self.Kug.shape)
             kgg_bar = np.zeros(len(self.kgg))
             Kug_bar[:, here] = Kuf_bar
@@ -327,7 +326,7 @@ def shards_of(model: Model, problem: Problem, Kuu: Factor, start: object = None)
         local=earlier,
         source=rows,
         make=partial(shard_of_piece, model, Kuu, without_rows),
-        state=None if isinstance(start, np.ndarray) else start,
+        state=None if isinstance(start, ndarray) else start,
         source_known=model.likelihood.sites_known,
     )
 
@@ -357,7 +356,7 @@ def evidence_with(Kuu: Factor, model: Model, problem: Problem, start: object, to
     best = None
     n_sweeps = 0
     for begin in (None,) if start is None else (start, None):
-        sites = begin if isinstance(begin, np.ndarray) else None
+        sites = begin if isinstance(begin, ndarray) else None
         options = SearchOptions(start=sites, tol=tol, tight=problem.tight)
         try:
             fit = fixed_point(shards_of(model, problem, Kuu, begin), Kuu, options)
@@ -381,7 +380,7 @@ def evidence_with(Kuu: Factor, model: Model, problem: Problem, start: object, to
 @one_blas_thread()
 def evidence_and_gradient(
     model: Model, problem: Problem, start: object = None, tol: float = 1e-8
-) -> tuple[Fit, np.ndarray]:
+) -> tuple[Fit, ndarray]:
     """The fit, without its cache of V, and the gradient (P,) of its evidence with respect to
     `model.theta` (Equation 17.2 of the site). Arguments, errors and cost as in `model_gradient`.
     """
@@ -401,7 +400,7 @@ def evidence_and_gradient(
 # %% ../nbs/17_model.ipynb #e89ec288
 def model_gradient(
     model: Model, problem: Problem, start: object = None, tol: float = 1e-8
-) -> tuple[Fit, dict[str, np.ndarray]]:
+) -> tuple[Fit, dict[str, ndarray]]:
     """The evidence and its exact gradient with respect to `model.parameters()`.
 
     Parameters
@@ -435,15 +434,15 @@ def model_gradient(
     return fit, from_vector(gradient, model.parameters())
 
 # %% ../nbs/17_model.ipynb #a91fad46
-def stack_if_several(parts: Sequence[np.ndarray]) -> np.ndarray:
+def stack_if_several(parts: Sequence[ndarray]) -> ndarray:
     """The array of `parts` if there is only one, otherwise all of them stacked."""
     return parts[0] if len(parts) == 1 else np.stack(parts)
 
 # %% ../nbs/17_model.ipynb #b54831f8
 @one_blas_thread()
 def model_predict(
-    model: Model, posteriors: Posterior | Sequence[Posterior], X: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    model: Model, posteriors: Posterior | Sequence[Posterior], X: ndarray
+) -> tuple[ndarray, ndarray]:
     """Mean and variance of f at X (S, D), including the mean function, under one or several
     posteriors.
 
@@ -469,7 +468,7 @@ def model_predict(
     return stack_if_several(mean) + model.mean(X).T, stack_if_several(var)
 
 # %% ../nbs/17_model.ipynb #6e2b8f11
-def model_mean(model: Model, posteriors: Sequence[Posterior], X: np.ndarray) -> np.ndarray:
+def model_mean(model: Model, posteriors: Sequence[Posterior], X: ndarray) -> ndarray:
     """The mean that `model_predict` returns, without the variance, which takes most of the time.
     Cost 2SM flops for each posterior, in addition to Kuf. Equation 17.3 of the site.
     """
@@ -527,7 +526,7 @@ def model_bounds(model: Model, problem: Problem) -> tuple[float, float]:
 
 # %% ../nbs/17_model.ipynb #bf536997
 @one_blas_thread()
-def loo_predict(model: Model, fit: Fit, problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+def loo_predict(model: Model, fit: Fit, problem: Problem) -> tuple[ndarray, ndarray]:
     """Mean and variance of f at each data point given all others, in the shapes of
     `model_predict`; `fit` is the result of `model_evidence` for this problem. The mean is NaN
     where leaving out a data point leaves no distribution. With blocks, the other data points of
@@ -547,8 +546,8 @@ def loo_predict(model: Model, fit: Fit, problem: Problem) -> tuple[np.ndarray, n
 
 # %% ../nbs/17_model.ipynb #85a84304
 def predictive_log_density(
-    likelihood: Likelihood, y: np.ndarray, mean: np.ndarray, var: np.ndarray
-) -> np.ndarray:
+    likelihood: Likelihood, y: ndarray, mean: ndarray, var: ndarray
+) -> ndarray:
     """Log predictive density (S,), in nats, of targets y (S,) or (S, K), given the mean (S,),
     (C, S) or (K, S) and the variance of f.
     """
@@ -557,7 +556,7 @@ def predictive_log_density(
     return sum(likelihood.predict_log_density(*pair, var) for pair in zip(y.T, mean, strict=True))
 
 # %% ../nbs/17_model.ipynb #cb340227
-def model_leave_one_out(model: Model, fit: Fit, problem: Problem) -> np.ndarray:
+def model_leave_one_out(model: Model, fit: Fit, problem: Problem) -> ndarray:
     """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
     point leaves no distribution. Arguments and cost as in `loo_predict`.
     """
@@ -578,8 +577,8 @@ def model_leave_one_out(model: Model, fit: Fit, problem: Problem) -> np.ndarray:
 # %% ../nbs/17_model.ipynb #e5a10002
 @one_blas_thread()
 def model_covariance(
-    model: Model, posteriors: Sequence[Posterior], X: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    model: Model, posteriors: Sequence[Posterior], X: ndarray
+) -> tuple[ndarray, ndarray]:
     """Mean, in the shape of `model_predict`, and joint covariance (S, S) or (C, S, S) of f at X (S,
     D), including the mean function. Cost 2SM² + 4S²M flops for each posterior.
     """
@@ -590,7 +589,7 @@ def model_covariance(
     return mean + model.mean(X).T, cov
 
 # %% ../nbs/17_model.ipynb #66bfeed2
-def model_posterior(posteriors: Sequence[Posterior]) -> tuple[np.ndarray, np.ndarray, float]:
+def model_posterior(posteriors: Sequence[Posterior]) -> tuple[ndarray, ndarray, float]:
     """Mean (M,), (C, M) or, of K outputs, (M, K), and covariance (M, M) or (C, M, M) of q(u), and
     the number of directions of u that the data determine, summed over all posteriors. Cost O(M³)
     for each.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .features.windows import Windows, integrable, per_dimension, points, windows_vjp
@@ -24,7 +25,7 @@ VALUE, MEAN, SLOPE, DIFFERENCE, SIGN = range(5)
 NAMES = "Value", "Mean", "Slope", "Difference", "SlopeSign"
 
 
-def scaled(X: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def scaled(X: ndarray, mean: ndarray, scale: ndarray) -> ndarray:
     """Rows (N, 2D + 2) that describe functionals, in units of the standardised inputs. See
     `Observed` for the rows.
     """
@@ -43,7 +44,7 @@ def variances_vjp(kernel: Kernel, A: Windows) -> Variances:
     for values, and `TILE` times as much for others.
     """
     variances = np.zeros(len(A.centre))
-    pulls: list[tuple[np.ndarray, DiagPullBack]] = []
+    pulls: list[tuple[ndarray, DiagPullBack]] = []
     value = ~(A.width.any(axis=1) | A.sloped | (A.level != 0.0))
     if value.any():
         variances[value], pull_values = kernel.diag_vjp(A.centre[value])
@@ -57,7 +58,7 @@ def variances_vjp(kernel: Kernel, A: Windows) -> Variances:
         variances[rows], pull_rows = diagonal_vjp(kernel, A.take(rows))
         pulls.append((rows, pull_rows))
 
-    def pull(kff_bar: np.ndarray) -> Parameters:
+    def pull(kff_bar: ndarray) -> Parameters:
         return added([pull_rows(kff_bar[rows]) for rows, pull_rows in pulls])
 
     return variances, pull
@@ -67,7 +68,7 @@ def diagonal_vjp(kernel: Kernel, A: Windows) -> Variances:
     """The diagonal (n,) of the covariance matrix of windows, and its pull-back."""
     K, pull_matrix = windows_vjp(kernel, A)
 
-    def pull(kff_bar: np.ndarray) -> Parameters:
+    def pull(kff_bar: ndarray) -> Parameters:
         return pull_matrix(np.diag(kff_bar))[0]
 
     return np.diag(K), pull
@@ -101,7 +102,7 @@ class Observed(Kernel):
         """The columns with codes of the kernel of the function."""
         return self.kernel.categorical_dims
 
-    def windows(self, X: np.ndarray) -> Windows:
+    def windows(self, X: ndarray) -> Windows:
         """The functionals that the rows of X (N, D) or (N, 2D + 2) describe."""
         D = self.n_dims
         if X.shape[1] == D:
@@ -124,7 +125,7 @@ class Observed(Kernel):
         level = np.where(masks["shift"], 1.0, 0.0)
         return replace(points(X[:, :D]), level=level, kind=kind, **vectors)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The covariances (M, n) of the functionals of X1 with those of X2 and their pull-back,
         see `Kernel.vjp`.
         """
@@ -134,7 +135,7 @@ class Observed(Kernel):
         B = None if X2 is None else replace(self.windows(X2), data=True)
         K, pull = windows_vjp(self.kernel, A, B)
 
-        def pull_back(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull_back(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             gradient, a, b = pull(K_bar)
             if X2 is None:
                 return gradient, a["Z"] + b["Z"]
@@ -142,7 +143,7 @@ class Observed(Kernel):
 
         return np.ascontiguousarray(K), pull_back
 
-    def diag_vjp(self, X: np.ndarray) -> Variances:
+    def diag_vjp(self, X: ndarray) -> Variances:
         """The variances (N,) of the functionals, and their pull-back, see `Kernel.diag_vjp`."""
         return variances_vjp(self.kernel, self.windows(X))
 
@@ -178,7 +179,7 @@ class Observation:
 
     code: ClassVar[int] = VALUE
     level: ClassVar[bool] = True  # whether a constant that is added to f is added to the functional
-    X: np.ndarray
+    X: ndarray
     noise_variance: float | None = field(default=None, kw_only=True)
     likelihood: str | None = field(default=None, kw_only=True)
 
@@ -212,11 +213,11 @@ class Observation:
         set_fields(self, X=X, y=y)
 
     @property
-    def vector(self) -> np.ndarray:
+    def vector(self) -> ndarray:
         """The vector (N, D) that is stored with the inputs: width, direction or shift."""
         return np.zeros_like(self.X)
 
-    def rows(self, group: int = 0) -> np.ndarray:
+    def rows(self, group: int = 0) -> ndarray:
         """The rows (N, 2D + 2) that describe the functionals, see `Observed`."""
         return np.column_stack([self.X, self.vector, np.tile([self.code, group], (len(self.X), 1))])
 
@@ -264,7 +265,7 @@ class Slope(Observation):
             )
 
     @property
-    def vector(self) -> np.ndarray:
+    def vector(self) -> ndarray:
         return np.tile(np.eye(self.X.shape[1])[self.dim], (len(self.X), 1))
 
 # %% ../nbs/22_observations.ipynb #0b5d0002
@@ -301,7 +302,7 @@ class SlopeSign(Slope):
         set_fields(self, y=np.full(len(self.X), float(self.sign)))
 
     @property
-    def vector(self) -> np.ndarray:
+    def vector(self) -> ndarray:
         return super().vector / self.scale
 
 # %% ../nbs/22_observations.ipynb #0b5d0003
@@ -328,7 +329,7 @@ class Mean(Observation):
         set_fields(self, width=per_dimension(self.width, self.X, "width"))
 
     @property
-    def vector(self) -> np.ndarray:
+    def vector(self) -> ndarray:
         return np.broadcast_to(self.width, self.X.shape)
 
 # %% ../nbs/22_observations.ipynb #0b5d0004
@@ -347,7 +348,7 @@ class Difference(Observation):
 
     code: ClassVar[int] = DIFFERENCE
     level: ClassVar[bool] = False
-    X2: np.ndarray
+    X2: ndarray
     y: ArrayLike | None = None
 
     def __post_init__(self) -> None:
@@ -361,5 +362,5 @@ class Difference(Observation):
         set_fields(self, X2=X2)
 
     @property
-    def vector(self) -> np.ndarray:
+    def vector(self) -> ndarray:
         return self.X2 - self.X

@@ -18,6 +18,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import MaxNLocator
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import erf
 from scipy.stats import binom, binomtest
@@ -48,7 +49,7 @@ def axes_of(ax: Axes | None, size: tuple[float, float]) -> Axes:
     return ax
 
 
-def inducing_inputs(model: object) -> np.ndarray | None:
+def inducing_inputs(model: object) -> ndarray | None:
     """The inducing points (M, D) of a model in the units of its inputs, or None if it has none."""
     Z = getattr(getattr(model, "features_", None), "Z", None)
     if Z is None:
@@ -59,14 +60,10 @@ def inducing_inputs(model: object) -> np.ndarray | None:
 class Predictor(Protocol):
     """A model that predicts y with its standard deviation."""
 
-    def predict(
-        self, X: np.ndarray, return_std: Literal[True]
-    ) -> tuple[np.ndarray, np.ndarray]: ...
+    def predict(self, X: ndarray, return_std: Literal[True]) -> tuple[ndarray, ndarray]: ...
 
 
-def posterior_curves(
-    model: Predictor, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def posterior_curves(model: Predictor, x: ndarray) -> tuple[ndarray, ndarray, ndarray | None]:
     """The predictive mean and the standard deviations of y and of f, each (S,), at the inputs x,
     (S,) or (S, D). The last is None if the model does not distinguish f from y: it has no
     `predict_f` with the same mean as `predict`, nor a `noise_variance_`.
@@ -87,9 +84,7 @@ def posterior_curves(
     return mean, std, None
 
 # %% ../nbs/internals/plots.ipynb #02685c15
-def mark_points(
-    ax: Axes, Z: np.ndarray, height: float, marker: str, color: str, label: str
-) -> None:
+def mark_points(ax: Axes, Z: ndarray, height: float, marker: str, color: str, label: str) -> None:
     """Draw inducing inputs Z (M, 1) as a row of marks at a height from 0 (bottom of the axes) to 1
     (top), or Z (M, 2) as points. Those beyond the limits of the axes are counted in the label.
     """
@@ -107,7 +102,7 @@ def mark_points(
     line.set(label=label, path_effects=[halo])
 
 # %% ../nbs/internals/plots.ipynb #8c184c47
-def grid_around(X: np.ndarray, n_grid: int, margin: float) -> np.ndarray:
+def grid_around(X: ndarray, n_grid: int, margin: float) -> ndarray:
     """Equally spaced values (D, n_grid) along each axis of X (N, D), from below the data to above
     them: by `margin` times their range, or by `margin` if the range is 0.
     """
@@ -168,7 +163,7 @@ def plot_posterior_1d(
     return ax
 
 # %% ../nbs/internals/plots.ipynb #20a47a4a
-def check_plane(X: ArrayLike) -> np.ndarray:
+def check_plane(X: ArrayLike) -> ndarray:
     """X as an array (N, 2), for a plot with two inputs. ValueError unless it is finite and has a
     row.
     """
@@ -182,12 +177,12 @@ def check_plane(X: ArrayLike) -> np.ndarray:
     return X
 
 
-def pairs(grid: np.ndarray) -> np.ndarray:
+def pairs(grid: ndarray) -> ndarray:
     """All points (G², 2) with coordinates in a grid (2, G); the first one varies fastest."""
     return np.stack(np.meshgrid(*grid), axis=2).reshape(-1, 2)
 
 # %% ../nbs/internals/plots.ipynb #17efe534
-def frame_plane(ax: Axes, grid: np.ndarray, model: object) -> None:
+def frame_plane(ax: Axes, grid: ndarray, model: object) -> None:
     """Name the axes, end them at the grid (2, G), and mark the inducing points of a model."""
     x_ends, y_ends = grid[:, [0, -1]]
     ax.set(xlabel="x1", ylabel="x2", xlim=x_ends, ylim=y_ends)
@@ -196,9 +191,7 @@ def frame_plane(ax: Axes, grid: np.ndarray, model: object) -> None:
         mark_points(ax, Z, 0.0, "x", "black", "inducing points")
 
 # %% ../nbs/internals/plots.ipynb #7843da03
-def fill_map(
-    ax: Axes, grid: np.ndarray, values: np.ndarray, cmap: str, label: str
-) -> ScalarMappable:
+def fill_map(ax: Axes, grid: ndarray, values: ndarray, cmap: str, label: str) -> ScalarMappable:
     """Fill the plane with colours for `values` (G²,) at the points `pairs(grid)`, add a colour
     bar, and return the contours.
     """
@@ -215,7 +208,7 @@ def plot_posterior_2d(
     axes: Sequence[Axes] | None = None,
     n_grid: int = 60,
     margin: float = 0.08,
-) -> np.ndarray:
+) -> ndarray:
     """Draw the posterior of a model with two inputs as two maps: its mean, with the data in the
     same colours, and its standard deviation. Returns the two axes (2,).
 
@@ -260,7 +253,7 @@ def plot_posterior_2d(
     return maps
 
 # %% ../nbs/internals/plots.ipynb #ccbedb72
-def require_known(y: np.ndarray, known: list[object]) -> None:
+def require_known(y: ndarray, known: list[object]) -> None:
     """Raise a ValueError unless each label of y (N,) is in the list `known`."""
     unknown = [label for label in y.tolist() if label not in known]
     if unknown:
@@ -275,7 +268,7 @@ CLASS_COLORS = (BLUE, ORANGE, GREEN, "#CC79A7", "#56B4E9", "#F0E442")
 LEVELS = np.linspace(0.5, 1.0, 6)  # of a probability, from white to the full colour
 
 
-def shade_classes(ax: Axes, grid: np.ndarray, proba: np.ndarray) -> None:
+def shade_classes(ax: Axes, grid: ndarray, proba: ndarray) -> None:
     """Fill the plane with colours for the probabilities `proba` (G², C) at the points
     `pairs(grid)`, and draw the boundary between classes.
     """
@@ -295,9 +288,9 @@ def shade_classes(ax: Axes, grid: np.ndarray, proba: np.ndarray) -> None:
 class ProbabilisticClassifier(Protocol):
     """A model that predicts the probabilities of its classes."""
 
-    classes_: np.ndarray
+    classes_: ndarray
 
-    def predict_proba(self, X: np.ndarray) -> np.ndarray: ...
+    def predict_proba(self, X: ndarray) -> ndarray: ...
 
 # %% ../nbs/internals/plots.ipynb #7f7f6fcf
 def plot_classification_2d(
@@ -346,7 +339,7 @@ def plot_classification_2d(
 # %% ../nbs/internals/plots.ipynb #a4716a1c
 def check_predictions(
     y: ArrayLike, mean: ArrayLike, std: ArrayLike
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray, ndarray]:
     """Targets, predicted means and standard deviations as vectors (N,). ValueError unless they are
     finite, of the same length, and the standard deviations are positive.
     """
@@ -422,9 +415,7 @@ def plot_residuals(y: ArrayLike, mean: ArrayLike, std: ArrayLike, ax: Axes | Non
     return ax
 
 # %% ../nbs/internals/plots.ipynb #33b0e3f4
-def wilson_interval(
-    hits: Sequence[int] | np.ndarray, counts: Sequence[int] | np.ndarray
-) -> np.ndarray:
+def wilson_interval(hits: Sequence[int] | ndarray, counts: Sequence[int] | ndarray) -> ndarray:
     """The ends (2, B) of Wilson's 95 % interval for a probability, from `hits` in `counts` trials,
     at least 1, each (B,).
     """
@@ -435,7 +426,7 @@ def wilson_interval(
     return np.transpose(ends)
 
 # %% ../nbs/internals/plots.ipynb #9f0385c5
-def check_proba(proba: np.ndarray, n_rows: int, n_classes: int) -> None:
+def check_proba(proba: ndarray, n_rows: int, n_classes: int) -> None:
     """Raise a ValueError unless `proba` holds probabilities of classes, (n_rows, n_classes)."""
     if proba.shape != (n_rows, n_classes):
         raise ValueError(
@@ -450,7 +441,7 @@ def check_proba(proba: np.ndarray, n_rows: int, n_classes: int) -> None:
 # %% ../nbs/internals/plots.ipynb #55e97841
 def binary_cases(
     y: ArrayLike, proba: ArrayLike, classes: ArrayLike, positive: object = None
-) -> tuple[np.ndarray, np.ndarray, str]:
+) -> tuple[ndarray, ndarray, str]:
     """Predicted probabilities, whether each came true, and the name of the class: (N,) for one
     class and (N C,) for all classes pooled. Arguments and errors are those of `plot_reliability`.
     """
@@ -474,7 +465,7 @@ def binary_cases(
     return proba[:, column], hit[:, column], f"class {known[column]}"
 
 # %% ../nbs/internals/plots.ipynb #5d4f5ea1
-def reliability_bins(p: np.ndarray, hit: np.ndarray, n_bins: int) -> np.ndarray:
+def reliability_bins(p: ndarray, hit: ndarray, n_bins: int) -> ndarray:
     """Midpoint, mean prediction, hits and count (B, 4) of each bin that is not empty, for
     probabilities p (K,) and whether they came true. The bins have equal width on [0, 1]. A
     prediction on an edge belongs to the bin above, and 1 to the last bin.

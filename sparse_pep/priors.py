@@ -11,13 +11,14 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
+from numpy import ndarray
 
 from .numerics.parameters import Parameters, set_fields
 from .numerics.validation import as_floats, short_repr
 
 # %% ../nbs/16b_priors.ipynb #f8e96c62
 # a field of a prior: one number for all entries of a parameter, or an array
-Values = float | np.ndarray
+Values = float | ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,11 +52,11 @@ class Prior:
                 value = value.item()
             set_fields(self, **{name: value})
 
-    def log_density(self, theta: np.ndarray) -> np.ndarray:
+    def log_density(self, theta: ndarray) -> ndarray:
         """log p(θ) of each entry of θ."""
         raise NotImplementedError
 
-    def slope(self, theta: np.ndarray) -> np.ndarray:
+    def slope(self, theta: ndarray) -> ndarray:
         """The derivative of log p(θ) of each entry of θ."""
         raise NotImplementedError
 
@@ -81,11 +82,11 @@ class Normal(Prior):
     of_quantity: ClassVar[bool] = False
     positive: ClassVar[tuple[str, ...]] = ("std",)
 
-    def log_density(self, theta: np.ndarray) -> np.ndarray:
+    def log_density(self, theta: ndarray) -> ndarray:
         residual = (theta - self.mean) / self.std
         return -0.5 * residual**2 - np.log(self.std) - 0.5 * np.log(2.0 * np.pi)
 
-    def slope(self, theta: np.ndarray) -> np.ndarray:
+    def slope(self, theta: ndarray) -> ndarray:
         return (self.mean - theta) / np.square(self.std)
 
 # %% ../nbs/16b_priors.ipynb #493d683c
@@ -110,10 +111,10 @@ class LogNormal(Prior):
         """The density of the logarithm."""
         return Normal(np.log(self.median), self.spread)
 
-    def log_density(self, theta: np.ndarray) -> np.ndarray:
+    def log_density(self, theta: ndarray) -> ndarray:
         return self.of_logarithm.log_density(theta)
 
-    def slope(self, theta: np.ndarray) -> np.ndarray:
+    def slope(self, theta: ndarray) -> ndarray:
         return self.of_logarithm.slope(theta)
 
 # %% ../nbs/16b_priors.ipynb #f181c871
@@ -144,12 +145,12 @@ class Uniform(Prior):
     def limits(self) -> tuple[Values, Values]:
         return self.low, self.high
 
-    def log_density(self, theta: np.ndarray) -> np.ndarray:
+    def log_density(self, theta: ndarray) -> ndarray:
         low, high = self.limits
         inside = (low <= np.asarray(theta)) & (np.asarray(theta) <= high)
         return np.where(inside, -np.log(np.subtract(high, low)), -np.inf)
 
-    def slope(self, theta: np.ndarray) -> np.ndarray:
+    def slope(self, theta: ndarray) -> ndarray:
         return np.zeros(np.shape(theta))
 
 # %% ../nbs/16b_priors.ipynb #8877a179
@@ -175,7 +176,7 @@ class LogUniform(Uniform):
 Priors = Mapping[str, Prior]
 
 
-def log_prior(priors: Priors, parameters: Mapping[str, np.ndarray]) -> tuple[float, Parameters]:
+def log_prior(priors: Priors, parameters: Mapping[str, ndarray]) -> tuple[float, Parameters]:
     """The sum of the log densities of all parameters that have a prior, in nats, and its
     gradient as a dictionary with the keys of `parameters`.
     """
@@ -189,7 +190,7 @@ def log_prior(priors: Priors, parameters: Mapping[str, np.ndarray]) -> tuple[flo
     return value, gradient
 
 # %% ../nbs/16b_priors.ipynb #3efd93bd
-def limits_of(priors: Priors, parameters: Mapping[str, np.ndarray]) -> np.ndarray:
+def limits_of(priors: Priors, parameters: Mapping[str, ndarray]) -> ndarray:
     """The lower and upper limits (2, P) of all parameters, one after the other; ∓∞ without any."""
     parts = [np.zeros((2, 0))]
     for name, value in parameters.items():
@@ -201,7 +202,7 @@ def limits_of(priors: Priors, parameters: Mapping[str, np.ndarray]) -> np.ndarra
     return np.concatenate(parts, axis=1)
 
 # %% ../nbs/16b_priors.ipynb #b41f0a27
-def check_priors(priors: Priors, parameters: Mapping[str, np.ndarray]) -> None:
+def check_priors(priors: Priors, parameters: Mapping[str, ndarray]) -> None:
     """Raise a ValueError unless each name is that of a parameter and its prior fits this
     parameter.
     """
@@ -237,7 +238,7 @@ def require_broadcast(prior: Prior, name: str, shape: tuple[int, ...]) -> None:
             )
 
 # %% ../nbs/16b_priors.ipynb #c5316b74
-def weak_priors(parameters: Mapping[str, np.ndarray], variance: float) -> dict[str, Prior]:
+def weak_priors(parameters: Mapping[str, ndarray], variance: float) -> dict[str, Prior]:
     """Log-normal priors of all lengthscales, around their values in `parameters`, and of a noise
     variance, around a tenth of the `variance` of the function.
     """

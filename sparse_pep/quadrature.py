@@ -12,17 +12,18 @@ from math import log
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from numpy import ndarray
 
 from .numerics.linalg import expm1_ratio, log1p_ratio
 
 # %% ../nbs/07_quadrature.ipynb #a3c43250
-Derivatives = tuple[np.ndarray, np.ndarray, np.ndarray]  # a function and its two derivatives
+Derivatives = tuple[ndarray, ndarray, ndarray]  # a function and its two derivatives
 
 
 class LogDensity(Protocol):
     """The log densities of data points, with their derivatives in f."""
 
-    def __call__(self, rows: np.ndarray, f: np.ndarray, /) -> tuple[np.ndarray, ...]:
+    def __call__(self, rows: ndarray, f: ndarray, /) -> tuple[ndarray, ...]:
         """ℓ, ℓ′, ℓ″ and E further functions, each (n, K), at values f (n, K) for the data points
         with the numbers `rows` (n,).
         """
@@ -33,25 +34,25 @@ class TiltedDensities:
     """N densities proportional to N(f; mean, var) p(y|f)^power."""
 
     log_density: LogDensity
-    mean: np.ndarray  # (N,), as `var`: of the cavity of f
-    var: np.ndarray
-    power: np.ndarray  # (N,)
+    mean: ndarray  # (N,), as `var`: of the cavity of f
+    var: ndarray
+    power: ndarray  # (N,)
 
     @cached_property
     def n_sums(self) -> int:
         """The number of integrals of each data point: seven and the E further functions."""
         return 4 + len(self.log_density(np.arange(0), np.zeros((0, 1))))
 
-    def derivatives(self, rows: np.ndarray, f: np.ndarray) -> Derivatives:
+    def derivatives(self, rows: ndarray, f: ndarray) -> Derivatives:
         """ℓ, ℓ′ and ℓ″, each (n,), at one value f (n,) for each of the data points `rows`."""
         ell, slope, curvature, *_ = self.log_density(rows, f[:, None])
         return ell[:, 0], slope[:, 0], curvature[:, 0]
 
-    def exponent(self, rows: np.ndarray, f: np.ndarray, ell: np.ndarray) -> np.ndarray:
+    def exponent(self, rows: ndarray, f: ndarray, ell: ndarray) -> ndarray:
         """ψ where f has the log density `ell`, of the shape to which the arguments broadcast."""
         return self.power[rows] * ell - 0.5 * (f - self.mean[rows]) ** 2 / self.var[rows]
 
-    def select(self, rows: np.ndarray) -> "TiltedDensities":
+    def select(self, rows: ndarray) -> "TiltedDensities":
         """The densities of the data points `rows` (n,) alone."""
         return TiltedDensities(
             log_density=lambda numbers, f: self.log_density(rows[numbers], f),
@@ -64,9 +65,9 @@ class TiltedDensities:
 class Bracket(NamedTuple):
     """Where a search for the modes of N densities starts, and the ends between which they lie."""
 
-    start: np.ndarray  # (N,)
-    low: np.ndarray
-    high: np.ndarray
+    start: ndarray  # (N,)
+    low: ndarray
+    high: ndarray
 
 
 def first_bracket(at: TiltedDensities) -> Bracket:
@@ -83,7 +84,7 @@ def first_bracket(at: TiltedDensities) -> Bracket:
     return Bracket(start=at.mean, low=np.minimum(at.mean, end), high=np.maximum(at.mean, end))
 
 # %% ../nbs/07_quadrature.ipynb #23c74f2a
-def halfway(low: np.ndarray, high: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
+def halfway(low: ndarray, high: ndarray, mean: ndarray, spread: ndarray) -> ndarray:
     """The middle (n,) of brackets, or the middle of their orders of magnitude, in units of
     `spread` from the `mean`.
     """
@@ -92,7 +93,7 @@ def halfway(low: np.ndarray, high: np.ndarray, mean: np.ndarray, spread: np.ndar
     return mean + spread * np.sinh(0.5 * (left + right))
 
 # %% ../nbs/07_quadrature.ipynb #628aa05e
-def find_modes(at: TiltedDensities, bracket: Bracket | None = None) -> np.ndarray:
+def find_modes(at: TiltedDensities, bracket: Bracket | None = None) -> ndarray:
     """The mode (N,) of each tilted density, to a tenth of the density's standard deviation there;
     if the likelihood is not log-concave, one of the modes. Without a `bracket` the search starts at
     the cavity mean.
@@ -131,10 +132,10 @@ class DensityShape:
         True  # whether ℓ″ ≤ 0 everywhere; a search then finds the range of the nodes
     )
     # where ℓ bends, a number or (N,), if the mode may be far from there; otherwise NaN
-    expansion_point: float | np.ndarray = np.nan
+    expansion_point: float | ndarray = np.nan
     # (N,), the maximum of ℓ, or a value beyond it as seen from the cavity mean, for likelihoods
     # that can give two modes far apart
-    peak: np.ndarray | None = None
+    peak: ndarray | None = None
 
 
 ANY_SHAPE = DensityShape()
@@ -146,21 +147,21 @@ class LocatedDensities(TiltedDensities):
 
     log_concave: bool
     stretch: float  # 3γ: nodes within this length of the centre are almost equally spaced in f
-    expansion_point: np.ndarray  # (N,), as all that follow: centre of the nodes in a wide cavity
-    mode: np.ndarray
+    expansion_point: ndarray  # (N,), as all that follow: centre of the nodes in a wide cavity
+    mode: ndarray
     # ψ at the mode: the log of N(f; mean, var) p^power without the Gaussian's constant
-    top: np.ndarray
-    slope: np.ndarray  # ℓ′ at the mode
-    curvature: np.ndarray  # |ℓ″| at the mode
-    spread: np.ndarray  # standard deviation of the Gaussian with the same curvature at the mode
-    apart: np.ndarray  # distance from the mode to a second, lower one; 0 if only one is known
+    top: ndarray
+    slope: ndarray  # ℓ′ at the mode
+    curvature: ndarray  # |ℓ″| at the mode
+    spread: ndarray  # standard deviation of the Gaussian with the same curvature at the mode
+    apart: ndarray  # distance from the mode to a second, lower one; 0 if only one is known
 
 # %% ../nbs/07_quadrature.ipynb #5639068d
 FAR_PEAK = 5.0  # standard deviations; peaks nearer than this are within the range of the nodes
 ON_THE_WAY = np.linspace(0.0, 1.0, 48)
 
 
-def modes_near_peaks(at: TiltedDensities, peak: np.ndarray, scale: float) -> np.ndarray:
+def modes_near_peaks(at: TiltedDensities, peak: ndarray, scale: float) -> ndarray:
     """The first mode (N,) on the way from a `peak` (N,) of ℓ to the cavity mean, in steps that
     grow from a fraction of `scale`.
     """
@@ -179,8 +180,8 @@ def modes_near_peaks(at: TiltedDensities, peak: np.ndarray, scale: float) -> np.
 
 # %% ../nbs/07_quadrature.ipynb #8ede3f3f
 def higher_modes(
-    at: TiltedDensities, mode: np.ndarray, peak: np.ndarray, scale: float
-) -> tuple[np.ndarray, np.ndarray]:
+    at: TiltedDensities, mode: ndarray, peak: ndarray, scale: float
+) -> tuple[ndarray, ndarray]:
     """The higher (N,) of `mode` and of the first mode on the way from a far `peak` of ℓ to the
     cavity mean, and the distance (N,) between the two.
     """
@@ -249,9 +250,7 @@ STRICT = Accuracy()
 FALL = 34.0  # in nats
 
 
-def fall_at(
-    at: LocatedDensities, rows: np.ndarray, f: np.ndarray, reference: np.ndarray
-) -> np.ndarray:
+def fall_at(at: LocatedDensities, rows: ndarray, f: ndarray, reference: ndarray) -> ndarray:
     """How far ψ at f (n,) lies below its maximum, in nats, or the logarithm of |ℓ″| times the
     density, relative to a `reference` (N,) of |ℓ″|, if that has fallen less.
     """
@@ -260,7 +259,7 @@ def fall_at(
     return at.top[rows] - at.exponent(rows, f, ell) - np.maximum(growth, 0.0)
 
 
-def find_reach(at: LocatedDensities, sign: int, accuracy: Accuracy = STRICT) -> np.ndarray:
+def find_reach(at: LocatedDensities, sign: int, accuracy: Accuracy = STRICT) -> ndarray:
     """Distance (N,) from the mode to the end of the nodes, to the right (sign 1) or the left
     (−1).
     """
@@ -292,8 +291,8 @@ MASS, X, XX, SLOPE, SLOPE2, CURVATURE, PLAIN = range(7)  # the rows of an array 
 
 
 def integrands(
-    at: LocatedDensities, rows: np.ndarray, x: np.ndarray, measure: float | np.ndarray = 1.0
-) -> np.ndarray:
+    at: LocatedDensities, rows: ndarray, x: ndarray, measure: float | ndarray = 1.0
+) -> ndarray:
     """The seven integrands and the E further ones, (7 + E, n, K), at `mode` + x (n, K), multiplied
     by `measure` (n, K).
     """
@@ -324,14 +323,14 @@ SMALL = 0.01  # z comes from R if −αz is smaller than this
 class Moments(NamedTuple):
     """z, d1 and d2 of n data points, each (n,), and which formulas they come from."""
 
-    log_z: np.ndarray
-    d1: np.ndarray
-    d2: np.ndarray
-    from_r: np.ndarray  # bool (n,): z comes from R
-    from_moments: np.ndarray  # bool (n,): d1 and d2 come from the moments of f
+    log_z: ndarray
+    d1: ndarray
+    d2: ndarray
+    from_r: ndarray  # bool (n,): z comes from R
+    from_moments: ndarray  # bool (n,): d1 and d2 come from the moments of f
 
 
-def moments(at: LocatedDensities, rows: np.ndarray, sums: np.ndarray) -> Moments:
+def moments(at: LocatedDensities, rows: ndarray, sums: ndarray) -> Moments:
     """z, d1 and d2 of the data points `rows` (n,) from their sums (7 + E, n). z comes from R by
     Equation 7.7 of the site, or d1 and d2 from the moments of f by Equation 7.8 of the site and
     the next, where these are accurate.
@@ -358,12 +357,12 @@ def moments(at: LocatedDensities, rows: np.ndarray, sums: np.ndarray) -> Moments
 class Span(NamedTuple):
     """The places of the nodes of N data points, from ξ = −left to ξ = right."""
 
-    centre: np.ndarray  # (N,): f₀ minus the mode
-    left: np.ndarray
-    right: np.ndarray
+    centre: ndarray  # (N,): f₀ minus the mode
+    left: ndarray
+    right: ndarray
 
 
-def trapezoid(at: LocatedDensities, rows: np.ndarray, span: Span, size: int) -> np.ndarray:
+def trapezoid(at: LocatedDensities, rows: ndarray, span: Span, size: int) -> ndarray:
     """Sums over all, every second and every third node, and the larger of the absolute values at
     the two ends, (4, 7 + E, n), for the data points `rows` (n,), from nodes that make `size` steps.
     Equation 7.5 of the site.
@@ -390,15 +389,13 @@ BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor
 class TrapezoidSums(NamedTuple):
     """Sums of the integrands of n data points, each (7 + E, n)."""
 
-    full: np.ndarray
-    every_second: np.ndarray  # from every second node
-    every_third: np.ndarray
-    ends: np.ndarray  # the larger of the absolute values at the two ends
+    full: ndarray
+    every_second: ndarray  # from every second node
+    every_third: ndarray
+    ends: ndarray  # the larger of the absolute values at the two ends
 
 
-def trapezoids(
-    at: LocatedDensities, rows: np.ndarray, span: Span, size: np.ndarray
-) -> TrapezoidSums:
+def trapezoids(at: LocatedDensities, rows: ndarray, span: Span, size: ndarray) -> TrapezoidSums:
     """The sums for the data points `rows` (n,) from nodes that make `size` (n,) steps."""
     sums = np.empty((4, at.n_sums, len(rows)))
     for steps in np.unique(size):
@@ -409,8 +406,8 @@ def trapezoids(
 
 # %% ../nbs/07_quadrature.ipynb #6aefe51d
 def estimated_error(
-    at: LocatedDensities, rows: np.ndarray, sums: TrapezoidSums, floor: float = 0.0
-) -> np.ndarray:
+    at: LocatedDensities, rows: ndarray, sums: TrapezoidSums, floor: float = 0.0
+) -> ndarray:
     """Estimated relative error (n,), the largest of those of z, d1 and d2; `floor` is that of
     `Accuracy`. Equation 7.10 of the site.
     """
@@ -447,7 +444,7 @@ SIZES = np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])
 WIDEST = 10.0  # a range longer than this, in units of 3γ, is centred on the expansion point
 
 
-def size_for(steps: np.ndarray) -> np.ndarray:
+def size_for(steps: ndarray) -> ndarray:
     """The smallest of `SIZES` (n,) with at least as many steps; 0 if there is none."""
     return SIZES[np.searchsorted(SIZES[:-1], steps)]
 
@@ -465,9 +462,7 @@ def find_span(at: LocatedDensities, accuracy: Accuracy) -> Span:
     )
 
 # %% ../nbs/07_quadrature.ipynb #37fca66d
-def fixed_quadrature(
-    at: LocatedDensities, accuracy: Accuracy = STRICT
-) -> tuple[np.ndarray, np.ndarray]:
+def fixed_quadrature(at: LocatedDensities, accuracy: Accuracy = STRICT) -> tuple[ndarray, ndarray]:
     """Sums (7 + E, N) and their estimated relative error (N,), infinite where 288 steps are too
     few from the start.
     """
@@ -494,9 +489,7 @@ HALVINGS = 20
 TINY = 1e-280  # integrals below this count as 0
 
 
-def panel_sums(
-    at: LocatedDensities, rows: np.ndarray, start: np.ndarray, end: np.ndarray
-) -> np.ndarray:
+def panel_sums(at: LocatedDensities, rows: ndarray, start: ndarray, end: ndarray) -> ndarray:
     """Integrals (7 + E, P) over P panels from `start` to `end` in ξ, for data points `rows`
     (P,).
     """
@@ -512,21 +505,21 @@ def panel_sums(
 class Panels(NamedTuple):
     """P panels in ξ, and the integrals over them."""
 
-    owner: np.ndarray  # (P,), the place of the panel's data point
-    start: np.ndarray  # (P,)
-    end: np.ndarray
-    integrals: np.ndarray  # (7 + E, P)
+    owner: ndarray  # (P,), the place of the panel's data point
+    start: ndarray  # (P,)
+    end: ndarray
+    integrals: ndarray  # (7 + E, P)
 
 
 def integrated_panels(
-    at: LocatedDensities, rows: np.ndarray, owner: np.ndarray, start: np.ndarray, end: np.ndarray
+    at: LocatedDensities, rows: ndarray, owner: ndarray, start: ndarray, end: ndarray
 ) -> Panels:
     """Panels with their integrals, for the data points `rows` (n,)."""
     integrals = panel_sums(at, rows[owner], start, end)
     return Panels(owner=owner, start=start, end=end, integrals=integrals)
 
 
-def first_panels(at: LocatedDensities, rows: np.ndarray) -> Panels:
+def first_panels(at: LocatedDensities, rows: ndarray) -> Panels:
     """The panels of the data points `rows` (n,) before any of them is halved."""
     reach = 36.0 * np.sqrt(at.var[rows]) + at.apart[rows]
     cuts = np.arcsinh(reach / at.stretch)[:, None] * np.linspace(-1.0, 1.0, PANELS + 1)
@@ -534,7 +527,7 @@ def first_panels(at: LocatedDensities, rows: np.ndarray) -> Panels:
     return integrated_panels(at, rows, owner, cuts[:, :-1].ravel(), cuts[:, 1:].ravel())
 
 
-def halved(at: LocatedDensities, rows: np.ndarray, panels: Panels) -> tuple[Panels, Panels]:
+def halved(at: LocatedDensities, rows: ndarray, panels: Panels) -> tuple[Panels, Panels]:
     """The left and the right halves of all panels."""
     owner = panels.owner
     middle = 0.5 * (panels.start + panels.end)
@@ -542,7 +535,7 @@ def halved(at: LocatedDensities, rows: np.ndarray, panels: Panels) -> tuple[Pane
     return left, integrated_panels(at, rows, owner, middle, panels.end)
 
 # %% ../nbs/07_quadrature.ipynb #e9cb5c85
-def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None:
+def add_panels(total: ndarray, owner: ndarray, values: ndarray) -> None:
     """Add values (I, P), one column for each panel, to the column of `total` (I, n) that its
     `owner` (P,) names.
     """
@@ -550,9 +543,7 @@ def add_panels(total: np.ndarray, owner: np.ndarray, values: np.ndarray) -> None
         row += np.bincount(owner, value, len(row))
 
 
-def raise_to_companions(
-    scale: np.ndarray, at: LocatedDensities, rows: np.ndarray, floor: float
-) -> None:
+def raise_to_companions(scale: ndarray, at: LocatedDensities, rows: ndarray, floor: float) -> None:
     """Raise the sizes (7 + E, n) of integrals to those of what they are added to, in place."""
     var = at.var[rows]
     slope = np.maximum(np.abs(at.slope[rows]), floor / np.sqrt(var))
@@ -563,8 +554,8 @@ def raise_to_companions(
 
 # %% ../nbs/07_quadrature.ipynb #ab24732d
 def adaptive_quadrature(
-    at: LocatedDensities, rows: np.ndarray, accuracy: Accuracy = STRICT
-) -> tuple[np.ndarray, np.ndarray]:
+    at: LocatedDensities, rows: ndarray, accuracy: Accuracy = STRICT
+) -> tuple[ndarray, ndarray]:
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
     their estimated relative error (n,).
     """
@@ -594,11 +585,11 @@ class Tilted(NamedTuple):
     derivatives in the cavity mean.
     """
 
-    log_z: np.ndarray  # (N,), as d1, d2 and error
-    d1: np.ndarray
-    d2: np.ndarray
-    error: np.ndarray  # estimated relative error, the largest of the three; 0 for closed forms
-    averages: np.ndarray  # (E, N): tilted means of E further functions
+    log_z: ndarray  # (N,), as d1, d2 and error
+    d1: ndarray
+    d2: ndarray
+    error: ndarray  # estimated relative error, the largest of the three; 0 for closed forms
+    averages: ndarray  # (E, N): tilted means of E further functions
 
     @classmethod
     def empty(cls, size: int, n_averages: int) -> "Tilted":
@@ -607,14 +598,12 @@ class Tilted(NamedTuple):
         return cls(log_z, d1, d2, error, averages=np.empty((n_averages, size)))
 
     @classmethod
-    def closed(
-        cls, log_z: np.ndarray, d1: np.ndarray, d2: np.ndarray, *averages: np.ndarray
-    ) -> "Tilted":
+    def closed(cls, log_z: ndarray, d1: ndarray, d2: ndarray, *averages: ndarray) -> "Tilted":
         """Results from formulas, whose errors are 0."""
         stacked = np.reshape(averages, (len(averages), *log_z.shape))
         return cls(log_z, d1, d2, error=np.zeros(log_z.shape), averages=stacked)
 
-    def assign(self, rows: np.ndarray, part: "Tilted") -> None:
+    def assign(self, rows: ndarray, part: "Tilted") -> None:
         """Overwrite the results of the densities `rows` by those of `part`."""
         for values, of_part in zip(self, part, strict=True):
             values[..., rows] = of_part
@@ -623,7 +612,7 @@ class Tilted(NamedTuple):
 LOST = 0.01  # with a larger relative error the sums are not used
 
 
-def by_laplace(at: LocatedDensities, rows: np.ndarray) -> Tilted:
+def by_laplace(at: LocatedDensities, rows: ndarray) -> Tilted:
     """The results for the data points `rows` (n,) by Laplace's method, with 1 as their error.
     Equation 7.11 of the site.
     """
@@ -647,9 +636,9 @@ def by_laplace(at: LocatedDensities, rows: np.ndarray) -> Tilted:
 # %% ../nbs/07_quadrature.ipynb #57548257
 def tilted_moments(
     log_density: LogDensity,
-    cavity_mean: np.ndarray,
-    cavity_var: np.ndarray,
-    power: float | np.ndarray,
+    cavity_mean: ndarray,
+    cavity_var: ndarray,
+    power: float | ndarray,
     shape: DensityShape = ANY_SHAPE,
     accuracy: Accuracy = STRICT,
 ) -> Tilted:
@@ -699,7 +688,7 @@ class SmoothFunctions(Protocol):
     def n_values(self) -> int:
         """The number of functions, C."""
 
-    def __call__(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, first: ndarray, second: ndarray) -> tuple[ndarray, ndarray]:
         """Values and the units in which to measure them, both (C, P), at coordinates (P,)."""
 
     def __hash__(self) -> int:
@@ -707,7 +696,7 @@ class SmoothFunctions(Protocol):
 
 
 @lru_cache(maxsize=4096)
-def tile(function: SmoothFunctions, floor: float, i: int, j: int) -> tuple[np.ndarray, float]:
+def tile(function: SmoothFunctions, floor: float, i: int, j: int) -> tuple[ndarray, float]:
     """The coefficients (C, 12, 12) of the polynomials on tile (i, j), the powers of β₂ first, and
     their largest error, relative to the value or to `floor`.
     """
@@ -726,8 +715,8 @@ def tile(function: SmoothFunctions, floor: float, i: int, j: int) -> tuple[np.nd
 
 # %% ../nbs/07_quadrature.ipynb #5d1f0a32
 def interpolated(
-    function: SmoothFunctions, places: np.ndarray, accuracy: Accuracy, least: int = 1
-) -> tuple[np.ndarray, np.ndarray]:
+    function: SmoothFunctions, places: ndarray, accuracy: Accuracy, least: int = 1
+) -> tuple[ndarray, ndarray]:
     """C functions (C, N) at places (2, N), and errors (N,), infinite where a tile is inaccurate or
     has fewer than `least`.
     """
@@ -758,9 +747,7 @@ class HasQuadrature(Protocol):
     def width(self) -> float:
         """γ, the length of f within which ℓ bends."""
 
-    def quadrature(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ) -> Tilted:
+    def quadrature(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> Tilted:
         """The results for targets y (N,)."""
 
 
@@ -774,7 +761,7 @@ class MomentsByCavity:
     likelihood: HasQuadrature
     power: float
 
-    def __call__(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, first: ndarray, second: ndarray) -> tuple[ndarray, ndarray]:
         """The values, and the units of `Accuracy`, both (3, P)."""
         width2 = self.likelihood.width**2
         total = width2 * np.exp(second)

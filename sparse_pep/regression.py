@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from sparse_pep.numerics.linalg import (
@@ -26,12 +27,12 @@ from .sites import Posterior, posterior_from_sums, q_moments, unexplained_varian
 
 # %% ../nbs/06_regression.ipynb #24dc7df4
 def gaussian_sites(
-    y: np.ndarray,
-    dff: np.ndarray,
-    noise_variance: float | np.ndarray,
-    power: float | np.ndarray,
-    share: float | np.ndarray = 1.0,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    y: ndarray,
+    dff: ndarray,
+    noise_variance: float | ndarray,
+    power: float | ndarray,
+    share: float | ndarray = 1.0,
+) -> tuple[ndarray, ndarray, ndarray]:
     """The sites at the fixed point of Power EP, precision τ = 1/(αD + σ²) and shift ν = τy, or
     in general τ = (1 − γ)/σ² + γ/(κD + σ²); and the terms cₙ of log Z_PEP.
 
@@ -75,15 +76,15 @@ class Evidence:
     log_evidence: float
     # q(u); several outputs share its covariance, and `b` has a column for each
     posterior: Posterior
-    V: np.ndarray  # (M, N), Luu⁻¹ Kuf
-    dff: np.ndarray  # (N,), unexplained variances D
+    V: ndarray  # (M, N), Luu⁻¹ Kuf
+    dff: ndarray  # (N,), unexplained variances D
 
 # %% ../nbs/06_regression.ipynb #ebe9cca8
 def evidence(
-    Kuu: np.ndarray,
-    Kuf: np.ndarray,
-    kff: np.ndarray,
-    y: np.ndarray,
+    Kuu: ndarray,
+    Kuf: ndarray,
+    kff: ndarray,
+    y: ndarray,
     noise_variance: ArrayLike,
     power: ArrayLike,
     weight: ArrayLike = 1.0,
@@ -151,9 +152,7 @@ def upper_bound(
     return float(log_evidence + low.b[0].size * log_dets)
 
 # %% ../nbs/06_regression.ipynb #fc940e95
-def predict_f(
-    posterior: Posterior, Kus: np.ndarray, kss: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def predict_f(posterior: Posterior, Kus: ndarray, kss: ndarray) -> tuple[ndarray, ndarray]:
     """The predictive mean and variance (S,) of f at S test inputs, in units of y and y²; with K
     outputs the mean is (K, S). `Kus` (M, S) is overwritten, `kss` (S,) are the prior variances. Add
     the noise variance to predict y. Cost 2SM² flops. Equation 6.6 of the site, 18 of the paper.
@@ -164,9 +163,7 @@ def predict_f(
     return posterior.b.T @ T, unexplained + np.einsum("mn,mn->n", T, T)
 
 # %% ../nbs/06_regression.ipynb #4cd3b474
-def predict_f_cov(
-    posterior: Posterior, Kus: np.ndarray, Kss: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def predict_f_cov(posterior: Posterior, Kus: ndarray, Kss: ndarray) -> tuple[ndarray, ndarray]:
     """The predictive mean (S,) and full covariance (S, S) of f at S test inputs.
 
     `Kus` (M, S) is left as it is, and `Kss` (S, S) is the prior covariance at the test inputs.
@@ -177,7 +174,7 @@ def predict_f_cov(
     return posterior.b.T @ T, Kss - V.T @ V + T.T @ T
 
 # %% ../nbs/06_regression.ipynb #35f72463
-def gaussian_log_density(y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+def gaussian_log_density(y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
     """log N(y; mean, var) for each element, in nats."""
     return -0.5 * (np.log(2.0 * np.pi * var) + (y - mean) ** 2 / var)
 
@@ -186,8 +183,8 @@ class WhitenedMoments(NamedTuple):
     """The moments of q in whitened coordinates."""
 
     Kuu: Factor  # which defines the coordinates
-    mean: np.ndarray  # β (M,), or (M, K) with K outputs
-    cov: np.ndarray  # B⁻¹ (M, M)
+    mean: ndarray  # β (M,), or (M, K) with K outputs
+    cov: ndarray  # B⁻¹ (M, M)
 
 
 def whitened_moments(posterior: Posterior) -> WhitenedMoments:
@@ -199,25 +196,25 @@ def whitened_moments(posterior: Posterior) -> WhitenedMoments:
 class FixedSites(NamedTuple):
     """The sites of n rows at their fixed point, and what their adjoints depend on besides."""
 
-    precision: np.ndarray  # (n,)
-    shift: np.ndarray  # (n,), or (n, K) with K outputs
-    weight: np.ndarray  # (n,)
-    power: np.ndarray  # (n,), κγ: α in Power EP
+    precision: ndarray  # (n,)
+    shift: ndarray  # (n,), or (n, K) with K outputs
+    weight: ndarray  # (n,)
+    power: ndarray  # (n,), κγ: α in Power EP
     # ξ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP
-    ratio: float | np.ndarray = 1.0
+    ratio: float | ndarray = 1.0
 
 
 class ChunkAdjoint(NamedTuple):
     """The derivatives of log Z in the covariances of n rows, and two by-products."""
 
-    Kuf_bar: np.ndarray  # (M, n)
-    kff_bar: np.ndarray  # (n,)
-    d1: np.ndarray  # ν − τμ, (n,) or (K, n), without the weight
-    var: np.ndarray | float  # a (n,), the variance of wₙᵀu
+    Kuf_bar: ndarray  # (M, n)
+    kff_bar: ndarray  # (n,)
+    d1: ndarray  # ν − τμ, (n,) or (K, n), without the weight
+    var: ndarray | float  # a (n,), the variance of wₙᵀu
 
 
 def adjoint_chunk(
-    moments: WhitenedMoments, V: np.ndarray, sites: FixedSites, outer: np.ndarray
+    moments: WhitenedMoments, V: ndarray, sites: FixedSites, outer: ndarray
 ) -> ChunkAdjoint:
     """The derivatives of log Z in the covariances of one chunk of data, with V = Luu⁻¹ Kuf (M, n),
     whose memory holds Kuf_bar afterwards. V diag(we) Vᵀ is added to the lower triangle of `outer`
@@ -244,14 +241,14 @@ def adjoint_chunk(
 
 # %% ../nbs/06_regression.ipynb #a8ec688e
 def log_noise_adjoint(
-    var: float | np.ndarray,
-    d1: np.ndarray,
-    precision: np.ndarray,
-    dff: np.ndarray,
-    noise_variance: np.ndarray,
-    power: np.ndarray,
-    share: float | np.ndarray = 1.0,
-) -> np.ndarray:
+    var: float | ndarray,
+    d1: ndarray,
+    precision: ndarray,
+    dff: ndarray,
+    noise_variance: ndarray,
+    power: ndarray,
+    share: float | ndarray = 1.0,
+) -> ndarray:
     """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,), as
     in `adjoint_chunk` and `gaussian_sites`; `d1` is (K, N) for K outputs.
     """
@@ -265,9 +262,9 @@ def log_noise_adjoint(
 class VFEFactors(NamedTuple):
     """The small matrices from which `vfe_adjoint_chunk` makes the adjoints of a chunk."""
 
-    G: np.ndarray  # Luu⁻ᵀ (I − B⁻¹) (M, M)
-    mean: np.ndarray  # β (M,), or (M, K) with K outputs
-    weights: np.ndarray  # Luu⁻ᵀ β
+    G: ndarray  # Luu⁻ᵀ (I − B⁻¹) (M, M)
+    mean: ndarray  # β (M,), or (M, K) with K outputs
+    weights: ndarray  # Luu⁻ᵀ β
 
 
 def vfe_adjoint_factors(moments: WhitenedMoments) -> VFEFactors:
@@ -280,7 +277,7 @@ def vfe_adjoint_factors(moments: WhitenedMoments) -> VFEFactors:
     )
 
 # %% ../nbs/06_regression.ipynb #3fa15902
-def vfe_adjoint_chunk(factors: VFEFactors, V: np.ndarray, sites: FixedSites) -> ChunkAdjoint:
+def vfe_adjoint_chunk(factors: VFEFactors, V: ndarray, sites: FixedSites) -> ChunkAdjoint:
     """The result of `adjoint_chunk` at power 0, without the variance, for which 0 stands. Cost
     2nM² flops.
     """
@@ -298,7 +295,7 @@ def vfe_adjoint_chunk(factors: VFEFactors, V: np.ndarray, sites: FixedSites) -> 
     return ChunkAdjoint(Kuf_bar=bar, kff_bar=-0.5 * total, d1=d1, var=0.0)
 
 # %% ../nbs/06_regression.ipynb #152523c2
-def Kuu_adjoint(moments: WhitenedMoments, precision: np.ndarray, outer: np.ndarray) -> np.ndarray:
+def Kuu_adjoint(moments: WhitenedMoments, precision: ndarray, outer: ndarray) -> ndarray:
     """∂ log Z / ∂ Kuu (M, M), symmetric, for Kuu before jitter is added.
 
     `precision` is V diag(wτ) Vᵀ and `outer` is V diag(we) Vᵀ, both triangles of it. Cost O(M³).
@@ -312,7 +309,7 @@ def Kuu_adjoint(moments: WhitenedMoments, precision: np.ndarray, outer: np.ndarr
     return cholesky_adjoint(moments.Kuu, H)
 
 # %% ../nbs/06_regression.ipynb #2718e883
-def cholesky_adjoint(Kuu: Factor, H: np.ndarray) -> np.ndarray:
+def cholesky_adjoint(Kuu: Factor, H: ndarray) -> ndarray:
     """−½ Luu⁻ᵀ H Luu⁻¹ (M, M) for symmetric H, which is overwritten; the diagonal allows for
     jitter.
     """

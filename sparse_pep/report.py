@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
@@ -50,9 +51,7 @@ Estimator = SparsePEPRegressor | SparsePEPClassifier | SparsePEP
 MOST_ROWS = 5000  # in a picture, taken at even steps; more would be one blot
 
 
-def checked_rows(
-    model: Estimator, X: ArrayLike, y: ArrayLike | None
-) -> tuple[np.ndarray, np.ndarray]:
+def checked_rows(model: Estimator, X: ArrayLike, y: ArrayLike | None) -> tuple[ndarray, ndarray]:
     """X and y as arrays (N, D) and (N,), at most 5000 rows. ValueError if they do not match the
     model or each other.
     """
@@ -87,7 +86,7 @@ def input_names(model: Estimator, names: Sequence[str] | None) -> list[str]:
 
 # %% ../nbs/internals/report.ipynb #b2d11b28
 def posterior_figure(
-    model: Estimator, X: np.ndarray, y: np.ndarray, names: Sequence[str], target: str
+    model: Estimator, X: ndarray, y: ndarray, names: Sequence[str], target: str
 ) -> list[str]:
     """A figure of the fit of a classifier with two inputs, or of another model with one; none with
     more inputs.
@@ -110,7 +109,7 @@ def posterior_figure(
     return [picture(draw, caption, (6.0, 4.0))]
 
 # %% ../nbs/internals/report.ipynb #956cff69
-def judged_figures(model: Estimator, X: np.ndarray, y: np.ndarray) -> list[str]:
+def judged_figures(model: Estimator, X: ndarray, y: ndarray) -> list[str]:
     """Figures that compare predictions for the rows with their targets: reliability, or
     calibration and residuals.
     """

@@ -13,11 +13,12 @@ from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
+from numpy import ndarray
 
 from .numerics.linalg import Factor, factorise, log1p_ratio, solve_lower
 
 # %% ../nbs/05_sites.ipynb #13f015f6
-def unexplained_variance(kff: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
+def unexplained_variance(kff: ndarray, V: ndarray) -> tuple[ndarray, int]:
     """The variances Dₙ = k(xₙ, xₙ) − Σₘ Vₘₙ² (N,) of f given u, from kff (N,) and V = Luu⁻¹ Kuf (M,
     N), and how many were negative by rounding and were set to 0, as where a data point coincides
     with an inducing point. Cost 2NM flops.
@@ -43,17 +44,17 @@ class Posterior:
 
     Kuu: Factor
     B: Factor
-    b: np.ndarray
+    b: ndarray
 
     @cached_property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> ndarray:
         """Luu⁻ᵀ LB⁻ᵀ b (M,), the weights of the covariances with u in the predictive mean; (M, K)
         for K outputs. Cost O(M²).
         """
         return solve_lower(self.Kuu, solve_lower(self.B, self.b, transpose=True), transpose=True)
 
 # %% ../nbs/05_sites.ipynb #8cbbc9cb
-def posterior_from_sums(Kuu: Factor, precision: np.ndarray, shift: np.ndarray) -> Posterior:
+def posterior_from_sums(Kuu: Factor, precision: ndarray, shift: ndarray) -> Posterior:
     """The posterior q(u) with the sums V diag(τ) Vᵀ (M, M), `precision`, and V ν (M,),
     `shift`. Cost O(M³).
     """
@@ -61,7 +62,7 @@ def posterior_from_sums(Kuu: Factor, precision: np.ndarray, shift: np.ndarray) -
     return Posterior(Kuu, B, solve_lower(B, shift))
 
 # %% ../nbs/05_sites.ipynb #cfb3df3a
-def q_moments(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
+def q_moments(posterior: Posterior) -> tuple[ndarray, ndarray]:
     """Mean (M,) and covariance (M, M) of q(u), in units of u and of u². Cost O(M³)."""
     root = solve_lower(posterior.B, posterior.Kuu.lower.T)  # LB⁻¹ Luuᵀ
     return root.T @ posterior.b, root.T @ root
@@ -76,7 +77,7 @@ def determined_directions(posterior: Posterior) -> float:
     return M - float(np.vdot(root, root))
 
 # %% ../nbs/05_sites.ipynb #06def244
-def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def marginals(posterior: Posterior, V: ndarray) -> tuple[ndarray, ndarray]:
     """Mean μ (N,) and variance a (N,) of wₙᵀu under q(u), from V = Luu⁻¹ Kuf (M, N). Cost NM²
     flops.
     """
@@ -85,12 +86,12 @@ def marginals(posterior: Posterior, V: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 # %% ../nbs/05_sites.ipynb #e2e04d3c
 def cavity(
-    mean: np.ndarray,
-    var: np.ndarray,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: float | np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+    mean: ndarray,
+    var: ndarray,
+    precision: ndarray,
+    shift: ndarray,
+    power: float | ndarray,
+) -> tuple[ndarray, ndarray]:
     """Mean and variance (N,) of wₙᵀu with the fraction `power` of its own site removed, from its
     mean μ and variance a under q and the sites τ and ν; those of fₙ have D added to the variance.
     ValueError if 1 − ατa is not positive for some site, so that its cavity is not a distribution.
@@ -108,12 +109,12 @@ def cavity(
 
 # %% ../nbs/05_sites.ipynb #533716fa
 def gaussian_tilted(
-    y: np.ndarray,
-    noise_variance: float | np.ndarray,
-    cavity_mean: np.ndarray,
-    cavity_var: np.ndarray,
-    power: float | np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    y: ndarray,
+    noise_variance: float | ndarray,
+    cavity_mean: ndarray,
+    cavity_var: ndarray,
+    power: float | ndarray,
+) -> tuple[ndarray, ndarray, ndarray]:
     """z, d1 and d2 (N,) of the tilted distribution for y = f + Gaussian noise, in closed form at
     every power in [0, 1]. The cavity of fₙ has the mean `cavity_mean` and the variance `cavity_var`
     (N,), D included.
@@ -135,12 +136,12 @@ def gaussian_tilted(
 
 # %% ../nbs/05_sites.ipynb #b37f7363
 def new_site(
-    d1: np.ndarray,
-    d2: np.ndarray,
-    cavity_mean: np.ndarray,
-    cavity_var: np.ndarray,
-    power: float | np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+    d1: ndarray,
+    d2: ndarray,
+    cavity_mean: ndarray,
+    cavity_var: ndarray,
+    power: float | ndarray,
+) -> tuple[ndarray, ndarray]:
     """Precision τ* (N,) and shift ν* (N,) of the new sites, at full strength.
 
     The cavity of wₙᵀu has mean `cavity_mean` and variance `cavity_var`, without D; d1 and d2
@@ -162,25 +163,25 @@ class TiltedMoments(Protocol):
     def __call__(
         self,
         rows: slice | int,
-        cavity_mean: np.ndarray,
-        cavity_var: np.ndarray,
-        power: float | np.ndarray,
+        cavity_mean: ndarray,
+        cavity_var: ndarray,
+        power: float | ndarray,
         /,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ) -> tuple[ndarray, ndarray, ndarray]:
         """z, d1 and d2 (n,) of some rows, for cavities of fₙ with this mean and variance (n,)."""
         ...
 
 
 def site_step(
-    mean: np.ndarray,
-    var: np.ndarray,
-    dff: np.ndarray,
-    tilted: Callable[..., tuple[np.ndarray, np.ndarray, np.ndarray]],
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: float | np.ndarray,
+    mean: ndarray,
+    var: ndarray,
+    dff: ndarray,
+    tilted: Callable[..., tuple[ndarray, ndarray, ndarray]],
+    precision: ndarray,
+    shift: ndarray,
+    power: float | ndarray,
     step: float,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray]:
     """Precision and shift of sites, each (N,), after one step of size `step`: deletion, projection
     and update.
 
@@ -196,14 +197,14 @@ def site_step(
 # %% ../nbs/05_sites.ipynb #46b0212f
 def parallel_sweep(
     Kuu: Factor,
-    V: np.ndarray,
-    dff: np.ndarray,
+    V: ndarray,
+    dff: ndarray,
     tilted: TiltedMoments,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: float | np.ndarray,
+    precision: ndarray,
+    shift: ndarray,
+    power: float | ndarray,
     step: float = 1.0,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray]:
     """Precision and shift of all sites, each (N,), after one step of size η for each, from the same
     posterior.
 
@@ -218,14 +219,14 @@ def parallel_sweep(
 # %% ../nbs/05_sites.ipynb #8e7b4525
 def sequential_sweep(
     Kuu: Factor,
-    V: np.ndarray,
-    dff: np.ndarray,
+    V: ndarray,
+    dff: ndarray,
     tilted: TiltedMoments,
-    precision: np.ndarray,
-    shift: np.ndarray,
-    power: float | np.ndarray,
-    step: float | np.ndarray = 1.0,
-) -> tuple[np.ndarray, np.ndarray]:
+    precision: ndarray,
+    shift: ndarray,
+    power: float | ndarray,
+    step: float | ndarray = 1.0,
+) -> tuple[ndarray, ndarray]:
     """Precision and shift of all sites, each (N,), after one step for each in turn, with the
     posterior updated after each step. Arguments and cost are those of `parallel_sweep`.
     """

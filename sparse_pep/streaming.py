@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from .features import Features, StackedFeatures
 from .kernels import Kernel
@@ -22,8 +23,8 @@ SEEN = 1e-13  # a smaller share of V ν in a direction without precision is roun
 
 
 def principal_observations(
-    posterior: Posterior, precision: np.ndarray, faint: bool = False
-) -> tuple[np.ndarray, np.ndarray, float]:
+    posterior: Posterior, precision: ndarray, faint: bool = False
+) -> tuple[ndarray, ndarray, float]:
     """Weights (R, M) and observations (R,) with noise of variance 1 whose posterior is
     `posterior`, and their log evidence, in nats.
 
@@ -59,9 +60,9 @@ class StreamingSummary:
     """
 
     features: Features  # the earlier inducing features, M of them
-    weights: list[np.ndarray]  # W̃ (R, M) of each latent function
+    weights: list[ndarray]  # W̃ (R, M) of each latent function
     # ỹ (R,) of each latent function; (R, K) if there are K outputs, in regression
-    observations: list[np.ndarray]
+    observations: list[ndarray]
     # the earlier log evidence minus the log evidence of the observations, in nats
     log_constant: float
     # relative jitter of the earlier Kuu, which is part of the variances of its variables
@@ -100,7 +101,7 @@ def summarise_posterior(
 # %% ../nbs/16_streaming.ipynb #d397d20c
 def memory_covariances(
     memory: StreamingSummary, features: Features, kernel: Kernel
-) -> tuple[np.ndarray, np.ndarray, Callable[..., Any]]:
+) -> tuple[ndarray, ndarray, Callable[..., Any]]:
     """Covariances of the new inducing variables with the memory's observations (M, R), prior
     variances of these (R,), and the pull-back of both to dictionaries of derivatives for the kernel
     and for the features, which are 0 for the memory's own features (`memory.kept`).
@@ -122,7 +123,7 @@ def memory_covariances(
         Kug = K[:M, old] @ W.T
         kgg = np.einsum("rm,rm->r", W @ K[old, old], W)
 
-    def pull(Kug_bar: np.ndarray, kgg_bar: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+    def pull(Kug_bar: ndarray, kgg_bar: ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
         bar = np.zeros_like(K)
         bar[:M, old] += Kug_bar @ W
         bar[old, old] += (W.T * kgg_bar) @ W

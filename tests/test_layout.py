@@ -250,7 +250,7 @@ def test_an_edge_out_of_a_folder_is_seen():
 # A budget is lowered when something leaves. It rises only with a reason, which stands beside it.
 BUDGETS = {
     # Types, keywords and small functions cost a tenth more words than what was packed had.
-    "tokens": 167_000,
+    "tokens": 163_200,
     "places": 5,
     "packed": 0,
     "long_lines": 8,  # registers of names that are generated

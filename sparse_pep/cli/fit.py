@@ -17,6 +17,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from numpy import ndarray
 
 from .options import FitOptions
 from .output import check_files, check_output, one_line_warnings, print_result
@@ -51,10 +52,10 @@ class TrainingData:
     """The rows of a table, of which some may be held out."""
 
     rows: TrainingRows
-    train: np.ndarray | slice
-    test: np.ndarray
+    train: ndarray | slice
+    test: ndarray
 
-    def weights(self) -> np.ndarray | None:
+    def weights(self) -> ndarray | None:
         """The weights of the rows to train on, if the table has a column of weights."""
         weights = self.rows.weights
         return None if weights is None else weights[self.train]

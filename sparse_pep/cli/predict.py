@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import click
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .options import PredictOptions
@@ -77,7 +78,7 @@ class PredictedRows:
         self.interval = interval
         self.n_rows = 0
         self.unseen_values: Counter[Unseen] = Counter()
-        self.extrapolations: list[np.ndarray | None] = []
+        self.extrapolations: list[ndarray | None] = []
         self.names = ["mean", "std"]
         self.description = "mean and standard deviation"
         if isinstance(model, SparsePEPClassifier):
@@ -100,7 +101,7 @@ class PredictedRows:
             columns = self.predict(np.asarray(batch[""]))
             yield from zip(*(column.tolist() for column in columns), strict=True)
 
-    def predict(self, X: np.ndarray) -> list[np.ndarray]:
+    def predict(self, X: ndarray) -> list[ndarray]:
         """The columns of the predictions at X (n, D), each (n,)."""
         model = self.model
         self.extrapolations.append(extrapolating_rows(model._fitted(), X))

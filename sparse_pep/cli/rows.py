@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy import ndarray
 
 from .options import CLASSIFIERS, COUNTS, TableOptions
 from ..data.cells import BadCell
@@ -74,12 +75,12 @@ class TrainingRows:
     source: TableArrays
 
     @property
-    def X(self) -> np.ndarray:
+    def X(self) -> ndarray:
         """The inputs (N, D)."""
         return np.asarray(self.source.columns["X"])
 
     @property
-    def y(self) -> np.ndarray:
+    def y(self) -> ndarray:
         """The targets (N,) as likelihoods take them, which for labels are numbers."""
         return np.asarray(self.source.columns["y"])
 
@@ -89,13 +90,13 @@ class TrainingRows:
         return self.source.feature_names or ()
 
     @property
-    def weights(self) -> np.ndarray | None:
+    def weights(self) -> ndarray | None:
         """The weights (N,) in the column of weights, or None."""
         weights = np.asarray(self.source.columns["weight"])
         return weights if weights.ndim else None
 
 # %% ../../nbs/internals/cli/rows.ipynb #b713563d
-def require_learnable(y: np.ndarray, target: str = "") -> None:
+def require_learnable(y: ndarray, target: str = "") -> None:
     """Raise a ValueError if the targets y (N,), of the column `target`, are all the same, or too
     large to be squared.
     """
@@ -112,7 +113,7 @@ def require_learnable(y: np.ndarray, target: str = "") -> None:
         )
 
 # %% ../../nbs/internals/cli/rows.ipynb #dadd9161
-def require_moderate(X: np.ndarray, names: Sequence[str]) -> None:
+def require_moderate(X: ndarray, names: Sequence[str]) -> None:
     """Raise a ValueError if values of X (N, D), whose columns have these names, are too large to
     be squared.
     """
@@ -142,7 +143,7 @@ def require_suitable_target(rows: TrainingRows, likelihood: str, target: str) ->
         )
 
 # %% ../../nbs/internals/cli/rows.ipynb #5d59c8d2
-def require_weights(weights: np.ndarray, column: str) -> None:
+def require_weights(weights: ndarray, column: str) -> None:
     """Raise a ValueError if a weight is negative, or if fewer than two are positive."""
     negative = np.flatnonzero(weights < 0.0)
     if len(negative):
@@ -174,9 +175,7 @@ def read_training(
     return rows
 
 # %% ../../nbs/internals/cli/rows.ipynb #2bb4f928
-def check_held_out(
-    y: np.ndarray, train: np.ndarray, test: np.ndarray, likelihood: str, name: str
-) -> None:
+def check_held_out(y: ndarray, train: ndarray, test: ndarray, likelihood: str, name: str) -> None:
     """Raise a ValueError, before anything is trained, if the rows `test` of the targets y (N,)
     cannot be scored: labels that no row of `train` has, or numbers that are all the same.
     """

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .options import CLASSIFIERS, ModelOptions
@@ -52,7 +53,7 @@ def estimator_for(options: ModelOptions, verbose: bool = False) -> Estimator:
     )
 
 # %% ../../nbs/internals/cli/trial.ipynb #35015b4b
-def predictions(model: Estimator, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def predictions(model: Estimator, X: ArrayLike) -> tuple[ndarray, ndarray]:
     """Mean and standard deviation of y at X (S, D), each (S,). For a classifier, the most probable
     labels (S,) and the probabilities of all labels (S, C).
     """
@@ -64,10 +65,10 @@ def predictions(model: Estimator, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]
 # %% ../../nbs/internals/cli/trial.ipynb #75dc25be
 def score_rows(
     model: Estimator,
-    X: np.ndarray,
-    y: np.ndarray,
-    train: np.ndarray | slice,
-    test: np.ndarray,
+    X: ndarray,
+    y: ndarray,
+    train: ndarray | slice,
+    test: ndarray,
 ) -> dict[str, float]:
     """The scores of a model, trained on the rows `train`, on the rows `test`; smaller is better.
     For a regressor `SMSE` and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..numerics.validation import short_repr
@@ -80,12 +81,12 @@ CLOCKS = [
 START = np.datetime64("1970-01-01")
 
 
-def days_of(dates: np.ndarray) -> np.ndarray:
+def days_of(dates: ndarray) -> ndarray:
     """Dates (n,) as days since the start of 1970, with NaN for NaT."""
     return (dates - START) / np.timedelta64(1, "D")
 
 
-def days_in(texts: Sequence[str], form: str) -> np.ndarray:
+def days_in(texts: Sequence[str], form: str) -> ndarray:
     """The dates (n,) in texts of this form, in days since the start of 1970 (times of day: as a
     fraction of a day); NaN where there is none. The hour is that of the place, unless another zone
     is named.
@@ -112,16 +113,16 @@ class Labels(NamedTuple):
     whether they are known to be categories, whatever they look like.
     """
 
-    places: np.ndarray
+    places: ndarray
     texts: Sequence[str]
     closed: bool = False
 
-    def spread(self, values: ArrayLike, empty: float | bool) -> np.ndarray:
+    def spread(self, values: ArrayLike, empty: float | bool) -> ndarray:
         """The value of each cell (n,) for the values of the texts and that of an empty cell."""
         return np.array([*values, empty])[self.places]
 
 
-Cells = np.ndarray | Labels
+Cells = ndarray | Labels
 
 
 def as_labels(cells: Cells) -> Labels:
@@ -156,7 +157,7 @@ def is_real(kind: object) -> bool:
     return pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_complex_dtype(kind)
 
 
-def date_cells(column: pd.Series, name: str) -> np.ndarray:
+def date_cells(column: pd.Series, name: str) -> ndarray:
     """The dates (n,) of a column. `BadCell` for one that microseconds cannot express."""
     dates = column.dt.tz_localize(None).to_numpy()
     cells = dates.astype("datetime64[us]")
@@ -221,11 +222,11 @@ def pyarrow_for(what: str) -> ModuleType:
     return pyarrow
 
 # %% ../../nbs/internals/data/cells.ipynb #df876017
-def frame_of(table: Table | np.ndarray) -> pd.DataFrame:
+def frame_of(table: Table | ndarray) -> pd.DataFrame:
     """A table of pandas, polars or Arrow, or an array (N, D), as a table of pandas with texts
     for names. ValueError unless they differ.
     """
-    if isinstance(table, np.ndarray):
+    if isinstance(table, ndarray):
         return pd.DataFrame(table, columns=[f"x{d + 1}" for d in range(table.shape[1])])
     if not isinstance(table, pd.DataFrame):
         pyarrow_for("a table of Arrow or polars")
@@ -242,7 +243,7 @@ def frame_of(table: Table | np.ndarray) -> pd.DataFrame:
 
 
 def cells_of(
-    table: Table | np.ndarray | Mapping[str, Cells], names: Sequence[str]
+    table: Table | ndarray | Mapping[str, Cells], names: Sequence[str]
 ) -> dict[str, Cells]:
     """Some columns of a table, or of cells by name. ValueError if one is not there, or holds
     other objects.
@@ -259,7 +260,7 @@ def cells_of(
     return {name: series_cells(table[name], name) for name in names}
 
 # %% ../../nbs/internals/data/cells.ipynb #3d30b227
-def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
+def values_in(cells: Cells, form: str, name: str) -> ndarray:
     """The numbers (n,) in some cells, or with a form of dates the days since 1970; NaN where one is
     empty. `BadCell` if there is something else.
     """
@@ -279,7 +280,7 @@ def values_in(cells: Cells, form: str, name: str) -> np.ndarray:
     return cells
 
 
-def values_in_texts(cells: Labels, form: str, name: str) -> np.ndarray:
+def values_in_texts(cells: Labels, form: str, name: str) -> ndarray:
     """The same for texts."""
     what = "finite number"
     if form == "number":

@@ -16,6 +16,7 @@ from multiprocessing import parent_process
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .cells import cells_of
@@ -45,8 +46,8 @@ else:  # Dask is imported where it is wanted
     Array = Client = DataFrame = Delayed = Future = object
 
 # a part of the rows, as the user gives it
-Part: TypeAlias = "Array | np.ndarray | float | str | list[str] | None"
-RowParts = dict[str, np.ndarray | float | None]  # of some rows, before they are a piece
+Part: TypeAlias = "Array | ndarray | float | str | list[str] | None"
+RowParts = dict[str, ndarray | float | None]  # of some rows, before they are a piece
 Label = int | float | str
 
 # %% ../../nbs/internals/data/cluster.ipynb #c641229c
@@ -83,7 +84,7 @@ def leave_ctrl_c_to_the_client() -> None:
 # %% ../../nbs/internals/data/cluster.ipynb #48bca2f3
 def locked(values: Iterable[object]) -> list[object]:
     """The values, with arrays as read-only views."""
-    return [np.broadcast_to(v, v.shape) if isinstance(v, np.ndarray) else v for v in values]
+    return [np.broadcast_to(v, v.shape) if isinstance(v, ndarray) else v for v in values]
 
 # %% ../../nbs/internals/data/cluster.ipynb #7a8d9fba
 def on_piece(
@@ -319,7 +320,7 @@ def in_order(labels: Iterable[Label], name: str) -> list[Label]:
         raise ValueError(f"`{name}`: labels must be all numbers or all text.") from error
 
 # %% ../../nbs/internals/data/cluster.ipynb #1f5fa31b
-def classes_among(labels: Iterable[Label]) -> np.ndarray:
+def classes_among(labels: Iterable[Label]) -> ndarray:
     """The sorted classes. ValueError if there are fewer than two."""
     classes = np.array(in_order(labels, "y"))
     if len(classes) < 2:
@@ -454,7 +455,7 @@ class DaskSource(Source):
         client: "Client | None" = None,
         columns: Sequence[str] | None = None,
         labels: bool | Sequence[Label] = False,
-        blocks: "Array | np.ndarray | str | None" = None,
+        blocks: "Array | ndarray | str | None" = None,
         column_types: Mapping[str, str] | Columns | None = None,
     ) -> None:
         super().__init__()

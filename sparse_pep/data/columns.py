@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from sparse_pep.data.cells import (
@@ -69,8 +70,8 @@ class ValueStats(NamedTuple):
     @classmethod
     def of(
         cls,
-        values: np.ndarray,
-        counts: np.ndarray | int = 1,
+        values: ndarray,
+        counts: ndarray | int = 1,
         texts: Sequence[str] = (),
         dated: bool = False,
     ) -> "ValueStats":
@@ -188,7 +189,7 @@ WITH_UNIT = (
 ODD = {"comma": r"[-+]?[\d.]*\d,\d+", "unit": WITH_UNIT}
 
 
-def readings(texts: Sequence[str]) -> dict[str, np.ndarray]:
+def readings(texts: Sequence[str]) -> dict[str, ndarray]:
     """The values (n,) of texts in each form that they may have, NaN elsewhere: "number", forms of
     dates, and "infinite", "absent" and the two forms of numbers that a person must correct, "comma"
     and "unit".
@@ -267,7 +268,7 @@ class Column:
             ends.append(f"={MISSING}")
         return [self.name + end for end in ends]
 
-    def transform(self, cells: Cells) -> np.ndarray:
+    def transform(self, cells: Cells) -> ndarray:
         """The columns of numbers (n, d) for some cells. `BadCell` if one has no value of the
         kind.
         """
@@ -284,7 +285,7 @@ class Column:
             columns.append(empty)
         return np.column_stack(columns).astype(float)
 
-    def one_hot(self, labels: Labels) -> np.ndarray:
+    def one_hot(self, labels: Labels) -> ndarray:
         """The columns (n, d) of a category: 1 in that of the level, 0 elsewhere. An unseen level
         has 0 everywhere, unless rare levels are pooled.
         """
@@ -531,7 +532,7 @@ class Columns:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, table: Table | np.ndarray, kinds: Mapping[str, str] | None = None) -> "Columns":
+    def of(cls, table: Table | ndarray, kinds: Mapping[str, str] | None = None) -> "Columns":
         """The columns of a table of pandas, polars or Arrow. `kinds` says what some columns are to
         be treated as: "number", "category", "date", "leave out", or the form of a date in text,
         such as "D/M/Y". ValueError if a column cannot be read.
@@ -582,7 +583,7 @@ class Columns:
         """The names of the columns of the table that are not left out."""
         return [column.name for column in self.columns if column.names]
 
-    def transform(self, table: Table | np.ndarray | Mapping[str, Cells]) -> np.ndarray:
+    def transform(self, table: Table | ndarray | Mapping[str, Cells]) -> ndarray:
         """The numbers (n, D) for a table that has the columns in `used`, in any order, or for some
         cells by name. ValueError if one is not there, or holds values of another kind.
         """
@@ -591,7 +592,7 @@ class Columns:
             [column.transform(cells[column.name]) for column in self.columns if column.names]
         )
 
-    def unseen_values(self, table: Table | np.ndarray | Mapping[str, Cells]) -> Counter[Unseen]:
+    def unseen_values(self, table: Table | ndarray | Mapping[str, Cells]) -> Counter[Unseen]:
         """The sum of `Column.unseen_values` over the columns in `used`."""
         cells = cells_of(table, self.used)
         unseen: Counter[Unseen] = Counter()
@@ -656,7 +657,7 @@ def is_description(part: object) -> bool:
 
 # %% ../../nbs/internals/data/columns.ipynb #6fd8077e
 def columns_if_mixed(
-    table: Table | np.ndarray,
+    table: Table | ndarray,
     kinds: Mapping[str, str] | None = None,
     weight: ArrayLike | None = None,
 ) -> Columns | None:

@@ -12,6 +12,7 @@ from functools import partial, reduce
 from typing import TypeVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .columns import Columns
@@ -50,11 +51,11 @@ class Encoder:
     """
 
     likelihood: Likelihood | None = None
-    y_mean: float | np.ndarray = 0.0
-    y_scale: float | np.ndarray = 1.0
-    classes: np.ndarray | None = None
-    x_mean: np.ndarray | None = None
-    x_scale: np.ndarray | None = None
+    y_mean: float | ndarray = 0.0
+    y_scale: float | ndarray = 1.0
+    classes: ndarray | None = None
+    x_mean: ndarray | None = None
+    x_scale: ndarray | None = None
     columns: Columns | None = None
 
     @classmethod
@@ -64,7 +65,7 @@ class Encoder:
         inputs: Moments | None = None,
         targets: Moments | None = None,
         several: bool = False,
-        classes: np.ndarray | None = None,
+        classes: ndarray | None = None,
         columns: Columns | None = None,
         unscaled: Sequence[int] = (),
     ) -> "Encoder":
@@ -72,7 +73,7 @@ class Encoder:
         them as they are where there are none. The input columns `unscaled` keep their values.
         `several` says whether y has the shape (N, K).
         """
-        scales: dict[str, float | np.ndarray] = {}
+        scales: dict[str, float | ndarray] = {}
         if inputs is not None:
             scales["x_mean"] = inputs.mean.copy()
             scales["x_scale"] = inputs.spread
@@ -88,7 +89,7 @@ class Encoder:
         """The same for rows without targets."""
         return Encoder(x_mean=self.x_mean, x_scale=self.x_scale, columns=self.columns)
 
-    def inputs(self, X: np.ndarray) -> np.ndarray:
+    def inputs(self, X: ndarray) -> ndarray:
         """The encoded inputs (N, D) of numbers, or of rows that describe functionals."""
         if self.x_mean is None:
             return X
@@ -96,7 +97,7 @@ class Encoder:
             return (X - self.x_mean) / self.x_scale
         return scaled(X, self.x_mean, self.x_scale)
 
-    def targets(self, y: np.ndarray) -> np.ndarray:
+    def targets(self, y: ndarray) -> ndarray:
         """The encoded targets (N,) or (N, K). ValueError for a label that is not one of the
         classes, or a number that the likelihood does not accept.
         """
@@ -114,7 +115,7 @@ class Encoder:
             return self.likelihood.check(2.0 * positions - 1.0)
         return self.likelihood.check(positions)
 
-    def inverse(self, y: np.ndarray) -> np.ndarray:
+    def inverse(self, y: ndarray) -> ndarray:
         """The numbers or labels for encoded targets of any shape. With K outputs, these are
         along the last axis.
         """
@@ -163,7 +164,7 @@ class Encoder:
     @classmethod
     def from_json(cls, saved: Mapping[str, object], likelihood: Likelihood) -> "Encoder":
         """The inverse of `to_json`. ValueError or KeyError if something else is given."""
-        scales: dict[str, float | np.ndarray | None] = {}
+        scales: dict[str, float | ndarray | None] = {}
         for name in ("x_mean", "x_scale", "y_mean", "y_scale"):
             value = saved[name]
             scales[name] = np.array(value, dtype=float) if isinstance(value, list) else value
@@ -206,7 +207,7 @@ class EncodedSource(Source):
         return self.source.n_data
 
     @property
-    def at(self) -> Callable[[np.ndarray], Rows]:
+    def at(self) -> Callable[[ndarray], Rows]:
         """A function that returns rows by their numbers, if the source can."""
         rows_of = self.source.at
         return lambda rows: self.encoder.transform(rows_of(rows))
@@ -241,13 +242,13 @@ class EncodedSource(Source):
 MOST_CLASSES = 1000
 
 
-def piece_labels(piece: Rows) -> np.ndarray:
+def piece_labels(piece: Rows) -> ndarray:
     """The distinct labels (C,) of the rows of a piece that have a positive weight, sorted."""
     require_targets(piece)
     return np.unique(piece.y[np.broadcast_to(piece.weight, len(piece.y)) > 0.0])
 
 # %% ../../nbs/internals/data/encoder.ipynb #8d199e9f
-def classes_of(source: Source) -> np.ndarray:
+def classes_of(source: Source) -> ndarray:
     """The distinct labels of a source, sorted. It takes one pass, unless the source knows them.
     ValueError if no row has a positive weight, or if there are more than a thousand labels, which
     are then taken for numbers.
@@ -295,13 +296,13 @@ def source_of(
     return None
 
 # %% ../../nbs/internals/data/encoder.ipynb #c1cd39e5
-def targets_piece(piece: Rows) -> tuple[np.ndarray, np.ndarray]:
+def targets_piece(piece: Rows) -> tuple[ndarray, ndarray]:
     """Targets (n,) or (n, K) and weights (n,) of a piece."""
     require_targets(piece)
     return piece.y, np.broadcast_to(piece.weight, len(piece.y))
 
 
-def targets_of(source: Source) -> tuple[np.ndarray, np.ndarray]:
+def targets_of(source: Source) -> tuple[ndarray, ndarray]:
     """Targets (N,) or (N, K) of a source, with labels as the user has them, and weights (N,). It
     takes one pass.
     """

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from .sources import Source
 from ..inference import Rows
@@ -19,7 +20,7 @@ from ..posterior.local import LocalRows, local_predict
 from ..sites import Posterior
 
 # %% ../../nbs/internals/data/passes.ipynb #ead64e20
-def count_extrapolating_rows(X: np.ndarray, limits: np.ndarray | None) -> np.ndarray | None:
+def count_extrapolating_rows(X: ndarray, limits: ndarray | None) -> ndarray | None:
     """For each column of X (S, D), the number of rows that are farther outside the range of the
     training data than the kernel reaches, and the largest distance, (2, D); None if there are no
     such rows. `limits` (3, D) are the ends of the range and the reach, None if they are not known.
@@ -37,10 +38,10 @@ def predict_piece(
     model: Model,
     posteriors: Sequence[Posterior],
     local: LocalRows | None,
-    limits: np.ndarray | None = None,
+    limits: ndarray | None = None,
     only_mean: bool = False,
-    blocks: np.ndarray | None = None,
-) -> tuple[int, np.ndarray | None, np.ndarray, np.ndarray]:
+    blocks: ndarray | None = None,
+) -> tuple[int, ndarray | None, ndarray, ndarray]:
     """Number of the first row, what `count_extrapolating_rows` finds, and the mean and variance of
     f, in the shapes of `model_predict`. With `only_mean`, which takes less time, the variance is 0.
     """
@@ -51,14 +52,14 @@ def predict_piece(
     return piece.first, count_extrapolating_rows(piece.X, limits), *found
 
 
-def noise_piece(piece: Rows, likelihood: Likelihood) -> np.ndarray:
+def noise_piece(piece: Rows, likelihood: Likelihood) -> ndarray:
     """The noise variance (n,) of each row, for a likelihood with `codes`."""
     return likelihood.at(piece.X).noise_variance
 
 # %% ../../nbs/internals/data/passes.ipynb #7ac9d336
 def source_predict(
     model: Model, posteriors: Sequence[Posterior], source: Source, local: LocalRows | None = None
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+) -> Iterator[tuple[int, ndarray, ndarray]]:
     """Mean and variance of f at all rows of a source, piece by piece and in order: the number of
     the first row of a piece, its mean (n,), or (C, n) of C latent functions, or (K, n) of K
     outputs, and its variance (n,) or (C, n). `local` has the training rows for local predictions.
@@ -72,10 +73,10 @@ class Moments(NamedTuple):
     """Weighted moments of columns. The sum of two is that of their rows together."""
 
     weight: float  # Σ w
-    mean: np.ndarray  # (D,), of each column
-    square: np.ndarray  # (D,), Σ w (x − mean)²
-    least: np.ndarray  # (D,), ∞ without rows
-    most: np.ndarray  # (D,)
+    mean: ndarray  # (D,), of each column
+    square: ndarray  # (D,), Σ w (x − mean)²
+    least: ndarray  # (D,), ∞ without rows
+    most: ndarray  # (D,)
 
     def __add__(self, other: "Moments | int") -> "Moments":
         if not isinstance(other, Moments):  # sum() begins with 0
@@ -93,7 +94,7 @@ class Moments(NamedTuple):
         return self
 
     @property
-    def spread(self) -> np.ndarray:
+    def spread(self) -> ndarray:
         """The weighted standard deviation of each column, (D,); 1 for a constant column."""
         spread = np.sqrt(self.square / max(self.weight, np.finfo(float).tiny))
         constant = spread <= 1e-12 * np.abs(self.mean)

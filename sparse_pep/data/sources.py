@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..inference import Rows
@@ -39,7 +40,7 @@ RANGES = {  # of what a row may have besides its numbers
 }
 
 
-def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows:
+def checked(piece: Rows, n_dims: int, numbers: ndarray | None = None) -> Rows:
     """The piece, after a check that its values are finite and in range and that X has `n_dims`
     columns. ValueError, which names the row, otherwise. `numbers` (n,) are the row numbers, if they
     are not consecutive.
@@ -64,7 +65,7 @@ def checked(piece: Rows, n_dims: int, numbers: np.ndarray | None = None) -> Rows
     return piece
 
 
-def require_range(name: str, value: np.ndarray | float, numbers: Sequence[int]) -> None:
+def require_range(name: str, value: ndarray | float, numbers: Sequence[int]) -> None:
     """Raise a ValueError, which names the row, unless a part of rows with these numbers is finite
     and in range.
     """
@@ -107,7 +108,7 @@ def prefetch(pieces: Iterator[Result]) -> Iterator[Result]:
             yield piece
 
 # %% ../../nbs/internals/data/sources.ipynb #72d6ff33
-def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) -> np.ndarray:
+def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) -> ndarray:
     """The next array of a file, with this shape. ValueError if its checksum is wrong."""
     array = np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
     if zlib.crc32(array) != checksum:
@@ -115,7 +116,7 @@ def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) 
     return array
 
 # %% ../../nbs/internals/data/sources.ipynb #c514ebe7
-PieceState = tuple[np.ndarray, ...]
+PieceState = tuple[ndarray, ...]
 
 
 class PieceStates(Protocol):
@@ -207,14 +208,14 @@ class Source:
     counted: int | None = None
     resident = False  # whether all rows are one piece in memory
     # what only some sources have
-    classes: np.ndarray | None = None
+    classes: ndarray | None = None
     feature_names: tuple[str, ...] | None = None
     encoded_by: "Columns | None" = None
-    blocks: np.ndarray | None = None
-    block_labels: np.ndarray | None = None
+    blocks: ndarray | None = None
+    block_labels: ndarray | None = None
 
     if TYPE_CHECKING:  # only some sources can
-        at: Callable[[np.ndarray], Rows]
+        at: Callable[[ndarray], Rows]
 
     def __init__(self, sites_dir: str | Path | None = None) -> None:
         self.sites_dir = sites_dir
@@ -292,7 +293,7 @@ class Source:
         return result
 
 # %% ../../nbs/internals/data/sources.ipynb #e8e0eaa9
-def chosen_rows(n_data: int, n: int, rng: np.random.Generator) -> np.ndarray:
+def chosen_rows(n_data: int, n: int, rng: np.random.Generator) -> ndarray:
     """n of N row numbers, drawn at random and sorted, (min(n, N),)."""
     if n >= n_data:
         return np.arange(n_data)
@@ -305,7 +306,7 @@ def joined(pieces: Iterable[Rows]) -> Rows:
     return Rows(*(joined_part(pieces, name) for name in Rows._fields[:-1]))
 
 
-def joined_part(pieces: Sequence[Rows], name: str) -> np.ndarray | float | None:
+def joined_part(pieces: Sequence[Rows], name: str) -> ndarray | float | None:
     """One part of several pieces: a number if it is the same for all rows."""
     values = [getattr(piece, name) for piece in pieces]
     if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
@@ -316,23 +317,23 @@ def joined_part(pieces: Sequence[Rows], name: str) -> np.ndarray | float | None:
     return np.concatenate(values)
 
 # %% ../../nbs/internals/data/sources.ipynb #21b68cfc
-def mapping_of(array: np.ndarray) -> mmap.mmap | None:
+def mapping_of(array: ndarray) -> mmap.mmap | None:
     """The memory map of which an array is a view, or None unless its file holds all of it."""
-    while isinstance(array, np.ndarray):
+    while isinstance(array, ndarray):
         if getattr(array, "mode", None) == "c":  # changes that no file has
             return None
         array = array.base
     return array if isinstance(array, mmap.mmap) else None
 
 # %% ../../nbs/internals/data/sources.ipynb #1b2aa91a
-def release_pages(array: np.ndarray) -> None:
+def release_pages(array: ndarray) -> None:
     """Release the pages of a memory map to the operating system. The content of the file stays."""
     mapping = mapping_of(array)
     if mapping is not None and hasattr(mapping, "madvise"):
         mapping.madvise(mmap.MADV_DONTNEED)
 
 # %% ../../nbs/internals/data/sources.ipynb #351d1ae9
-def rows_as_floats(array: np.ndarray, rows: slice | np.ndarray, name: str) -> np.ndarray:
+def rows_as_floats(array: ndarray, rows: slice | ndarray, name: str) -> ndarray:
     """Some rows as float64 in C order. They are copied only if they are of another type or on
     disk.
     """
@@ -395,7 +396,7 @@ class ArraySource(Source):
         if blocks is not None:
             self.block_labels, blocks = np.unique(blocks, return_inverse=True)
         parts = X, y, weight, known_variance, power, blocks
-        self.columns: dict[str, np.ndarray | None] = {
+        self.columns: dict[str, ndarray | None] = {
             name: None if value is None else np.asanyarray(value)
             for name, value in zip(Rows._fields[:-1], parts, strict=True)
         }
@@ -409,13 +410,13 @@ class ArraySource(Source):
             self.piece_rows = rows_of_piece(self.n_dims, piece_rows)
         self.resident: bool = in_memory and self.piece_rows >= len(X)
 
-    def read(self, first: int, rows: slice | np.ndarray) -> Rows:
+    def read(self, first: int, rows: slice | ndarray) -> Rows:
         """Some rows as a checked piece."""
         parts = [self.part(name, rows) for name in self.columns]
-        numbers = rows if isinstance(rows, np.ndarray) else None
+        numbers = rows if isinstance(rows, ndarray) else None
         return checked(Rows(*parts, first=first), self.n_dims, numbers)
 
-    def part(self, name: str, rows: slice | np.ndarray) -> np.ndarray | float | None:
+    def part(self, name: str, rows: slice | ndarray) -> ndarray | float | None:
         """One part of some rows; a number if it is the same for all."""
         value = self.columns[name]
         if value is None:
@@ -453,12 +454,12 @@ class ArraySource(Source):
             ends.append(int(block_ends[last]))
         return ends[1:]
 
-    def at(self, rows: np.ndarray) -> Rows:
+    def at(self, rows: ndarray) -> Rows:
         """The rows with these numbers, as one piece."""
         return self.read(0, rows)
 
     @property
-    def blocks(self) -> np.ndarray | None:  # type: ignore[override]
+    def blocks(self) -> ndarray | None:  # type: ignore[override]
         """The block of each row (N,), or None if there are no blocks."""
         return self.columns["blocks"]
 
@@ -467,7 +468,7 @@ class ArraySource(Source):
         return self.read(0, chosen_rows(self.n_data, n, rng))
 
 # %% ../../nbs/internals/data/sources.ipynb #cebf1866
-def require_same_rows(columns: dict[str, np.ndarray | None]) -> None:
+def require_same_rows(columns: dict[str, ndarray | None]) -> None:
     """Raise a ValueError unless all parts have the rows of the table X (N, D), or are numbers."""
     X = columns["X"]
     if X.ndim != 2 or 0 in X.shape:
@@ -486,7 +487,7 @@ def require_same_rows(columns: dict[str, np.ndarray | None]) -> None:
             )
 
 # %% ../../nbs/internals/data/sources.ipynb #7c8de5e4
-def class_numbers(classes: np.ndarray) -> np.ndarray:
+def class_numbers(classes: ndarray) -> ndarray:
     """The number of each class (C,) for the likelihood: −1 and 1 for two classes, 0, 1, … for
     more.
     """
@@ -495,7 +496,7 @@ def class_numbers(classes: np.ndarray) -> np.ndarray:
     return np.arange(float(len(classes)))
 
 
-def positions_in(classes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def positions_in(classes: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     """The position of each label (n,) among the sorted classes, and the rows whose label is not
     one of them.
     """
@@ -505,6 +506,6 @@ def positions_in(classes: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, n
     return positions, np.flatnonzero(classes[positions] != labels)
 
 
-def is_text(labels: np.ndarray) -> bool:
+def is_text(labels: ndarray) -> bool:
     """Whether labels are text, in an array of strings or of objects."""
     return labels.dtype.kind in "US" or isinstance(labels.ravel()[0], (str, bytes))

@@ -22,6 +22,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from sparse_pep.data.cells import (
@@ -132,7 +133,7 @@ def is_numeric(column: pd.Series, kind: str) -> bool:
     return isinstance(column.dtype, np.dtype) and column.dtype.kind in types
 
 # %% ../../nbs/internals/data/tables.ipynb #962fa37c
-def labels_from(texts: Sequence[str]) -> np.ndarray:
+def labels_from(texts: Sequence[str]) -> ndarray:
     """The labels (n,) for some texts: int64 if all are whole numbers (such as 1.0), float64 if all
     are numbers, and otherwise text. Infinity counts as text, and so does a number of 2⁵³ or more,
     which float64 might round to a neighbour.
@@ -145,7 +146,7 @@ def labels_from(texts: Sequence[str]) -> np.ndarray:
 # %% ../../nbs/internals/data/tables.ipynb #ac56b53c
 def classes_of(
     texts: Sequence[str], labels: ArrayLike | bool, target: str
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray]:
     """The sorted classes (C,) among `labels`, or if it is True among texts (n,), and the numbers
     (n,) that likelihoods take for these texts. ValueError unless there are two classes, and each
     text is one of them.
@@ -367,7 +368,7 @@ class GrowingArrays:
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
-        self.batches: list[dict[str, np.ndarray]] = []
+        self.batches: list[dict[str, ndarray]] = []
         self.n_rows = 0
         self.widths: dict[str, tuple[int, ...]] = {}
 
@@ -375,7 +376,7 @@ class GrowingArrays:
         """The file of an array."""
         return self.folder / f"{name}.bin"
 
-    def add(self, arrays: dict[str, np.ndarray]) -> None:
+    def add(self, arrays: dict[str, ndarray]) -> None:
         """Add some rows of all arrays."""
         if self.folder is None:
             self.batches.append(arrays)
@@ -386,7 +387,7 @@ class GrowingArrays:
         self.widths = {name: rows.shape[1:] for name, rows in arrays.items()}
         self.n_rows += len(arrays["X"])
 
-    def joined(self) -> dict[str, np.ndarray]:
+    def joined(self) -> dict[str, ndarray]:
         """All rows."""
         arrays = {}
         for name, width in self.widths.items():
@@ -403,7 +404,7 @@ class Loaded(NamedTuple):
     numbers, and the layout with which they were read.
     """
 
-    arrays: dict[str, np.ndarray]
+    arrays: dict[str, ndarray]
     texts: list[str]
     layout: Layout
 
@@ -426,14 +427,14 @@ class Loader:
             rows["y"] = self.signed(rows["y"], rows.pop("censored"))
         self.arrays.add(rows)
 
-    def plain(self, cells: Cells) -> np.ndarray:
+    def plain(self, cells: Cells) -> ndarray:
         """The numbers (n,) in some cells, or those of labels."""
         if not isinstance(cells, Labels):
             return cells
         numbers = [self.numbers.setdefault(text, len(self.numbers)) for text in cells.texts]
         return np.array(numbers, dtype=float)[cells.places]
 
-    def signed(self, y: np.ndarray, censored: np.ndarray) -> np.ndarray:
+    def signed(self, y: ndarray, censored: ndarray) -> ndarray:
         """Durations (n,), with a minus sign where one had not ended."""
         parts = self.layout.parts
         marks = np.isin(censored, (0.0, 1.0))
@@ -443,7 +444,7 @@ class Loader:
         self.require(y > 0.0, y, parts["y"], what)
         return np.where(censored == 1.0, -y, y)
 
-    def require(self, good: np.ndarray, values: np.ndarray, column: str, what: str) -> None:
+    def require(self, good: ndarray, values: ndarray, column: str, what: str) -> None:
         """Raise a ValueError for the first of the values of a column that is not good."""
         if not good.all():
             row = int(np.argmin(good))
@@ -555,7 +556,7 @@ class TableArrays(ArraySource):
     def __init__(
         self,
         loaded: Loaded,
-        classes: np.ndarray | None = None,
+        classes: ndarray | None = None,
         folder: tempfile.TemporaryDirectory[str] | None = None,
         piece_rows: int | None = None,
         sites_dir: str | Path | None = None,
@@ -566,7 +567,7 @@ class TableArrays(ArraySource):
         self.classes = classes
         self.folder = folder
 
-    def targets(self) -> np.ndarray:
+    def targets(self) -> ndarray:
         """The targets (N,) as they are in the table: numbers, or labels."""
         y = self.columns["y"]
         if self.classes is None:
@@ -615,7 +616,7 @@ def print_folder(files: Sequence[TableFile], folder: str) -> None:
     print(f"writing the arrays of '{files[0].name}'{more} to '{folder}'", file=sys.stderr)
 
 
-def number_labels(loaded: Loaded, labels: bool | ArrayLike) -> np.ndarray:
+def number_labels(loaded: Loaded, labels: bool | ArrayLike) -> ndarray:
     """The classes (C,). The labels in y become the numbers that likelihoods take."""
     classes, codes = classes_of(loaded.texts, labels, loaded.layout.parts["y"])
     y = loaded.arrays["y"]

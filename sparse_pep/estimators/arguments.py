@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
@@ -144,8 +145,8 @@ class Arguments(BaseEstimator):
     ard: bool | str = True
     features: Features | Sequence[Features] | None = None
     n_inducing: int | str = 100
-    power: float | np.ndarray | str = 0.5
-    blocks: int | np.ndarray | Partition | None = None
+    power: float | ndarray | str = 0.5
+    blocks: int | ndarray | Partition | None = None
     tight: bool = False
     training: LBFGS | Adam | str | None = "lbfgs"
     jitter: float = 1e-8
@@ -388,7 +389,7 @@ def seeded(random_state: object) -> np.random.RandomState:
         ) from error
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #0a8daea1
-def require_power(power: float | ArrayLike, n_data: int | None) -> np.ndarray:
+def require_power(power: float | ArrayLike, n_data: int | None) -> ndarray:
     """`power` as a float64 array, () or (N,), with values in [0, 1]. ValueError otherwise. Without
     a number N, several powers are not checked: they belong to blocks.
     """

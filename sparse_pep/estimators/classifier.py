@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -68,7 +69,7 @@ def classifier_likelihood(likelihood: str | Likelihood, n_classes: int) -> Likel
     return found
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #da92c297
-def require_classes(classes: ArrayLike) -> np.ndarray:
+def require_classes(classes: ArrayLike) -> ndarray:
     """The labels of the argument `classes`, sorted. ValueError if they are fewer than two."""
     labels = np.asarray(classes)
     if labels.ndim != 1 or len(labels) < 2:
@@ -83,7 +84,7 @@ def require_classes(classes: ArrayLike) -> np.ndarray:
     return np.unique(labels)
 
 
-def labels_in(data: Data, named: bool) -> np.ndarray:
+def labels_in(data: Data, named: bool) -> ndarray:
     """The labels in the data, sorted. ValueError if they are numbers that are no labels, or if
     there is one only and the user has not `named` all.
     """
@@ -210,7 +211,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             unscaled=unscaled_columns(self, likelihood),
         )
 
-    def decision_function(self, X: ArrayLike) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> ndarray:
         """The log odds (S,) of `classes_[1]` at X (S, D), in nats, or for more than two classes
         their log probabilities (S, C).
 
@@ -221,13 +222,13 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         two = log_proba.shape[1] == 2
         return log_proba[:, 1] - log_proba[:, 0] if two else log_proba
 
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> ndarray:
         """Probabilities (S, C) of the classes at X (S, D), in the order of `classes_`. Cost
         2SM² flops for each latent function.
         """
         return predict.predict_probabilities(self._fitted(), X)
 
-    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+    def predict_log_proba(self, X: ArrayLike) -> ndarray:
         """The logarithms (S, C) of the probabilities of the classes, accurate even where a
         probability rounds to 0.
         """
@@ -240,7 +241,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             columns.append(state.likelihood.predict_log_density(y, *latent))
         return np.stack(columns, axis=1)
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> ndarray:
         """The most probable class (S,) at X (S, D)."""
         state = self._fitted()
         return state.encoder.classes[np.argmax(predict.predict_probabilities(state, X), axis=1)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data.encoder import Encoder
@@ -195,7 +196,7 @@ class TrainedModel:
     record: dict[str, Any]
 
 
-def value_range(encoder: Encoder, data: Data) -> np.ndarray:
+def value_range(encoder: Encoder, data: Data) -> ndarray:
     """The smallest and the largest value of each input (2, D), in the user's units."""
     inputs = data.moments[0]
     ends = np.stack([inputs.least, inputs.most])
@@ -242,7 +243,7 @@ def report_of(result: TrainingResult, fit: Fit, record: dict[str, Any]) -> Repor
     )
 
 
-def posterior_of(fit: Fit, mean: np.ndarray, cov: np.ndarray) -> FittedPosterior:
+def posterior_of(fit: Fit, mean: ndarray, cov: ndarray) -> FittedPosterior:
     """q(u), with its moments, and the sites, in the shapes of the public attributes."""
     posterior = FittedPosterior(fit.posteriors, fit.log_evidence, mean, cov)
     if fit.site_precision is None:  # the data were not in memory

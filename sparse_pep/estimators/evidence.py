@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from sparse_pep.estimators.predict import (
@@ -62,7 +63,7 @@ def evidence_at(state: FittedState, theta: ArrayLike | None) -> float:
 
 def gradient_at(
     state: FittedState, theta: ArrayLike | None = None
-) -> tuple[float, dict[str, np.ndarray]]:
+) -> tuple[float, dict[str, ndarray]]:
     """log Z_PEP of the training data in nats and its gradient by the names of the parameters."""
     problem = state.problem("`log_marginal_likelihood`")
     fit, gradient = model_gradient(model_at(state, theta), problem, state.training.fit.start)
@@ -90,7 +91,7 @@ def bounds_if_known(state: FittedState) -> tuple[float, float] | None:
     return bounds(state) if state.model.likelihood.sites_known else None
 
 # %% ../../nbs/internals/estimators/evidence.ipynb #5cdfa364
-def leave_one_out(state: FittedState) -> np.ndarray:
+def leave_one_out(state: FittedState) -> ndarray:
     """log p(yₙ | all other training data) (N,) in nats, of each training row."""
     problem = state.problem("`leave_one_out`")
     density = model_leave_one_out(state.model, state.training.fit, problem)

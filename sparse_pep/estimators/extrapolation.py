@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy import ndarray
 
 from ..data.columns import shown_name
 from ..data.passes import count_extrapolating_rows
@@ -21,7 +22,7 @@ from ..numerics.validation import warn_caller
 __all__ = []
 
 # %% ../../nbs/internals/estimators/extrapolation.ipynb #31bddaf8
-def extrapolation_distance(kernel: Kernel, n_dims: int) -> np.ndarray:
+def extrapolation_distance(kernel: Kernel, n_dims: int) -> ndarray:
     """The distance in each column (D,) beyond which a function says little about itself: the
     lengthscale, ∞ if the kernel does not decay, or NaN if it does not depend on the column.
     """
@@ -36,7 +37,7 @@ def extrapolation_distance(kernel: Kernel, n_dims: int) -> np.ndarray:
     return distance
 
 # %% ../../nbs/internals/estimators/extrapolation.ipynb #416cfd56
-def limits_of(state: FittedState) -> np.ndarray:
+def limits_of(state: FittedState) -> ndarray:
     """The ends of the range of the training inputs and the distance beyond which the function says
     little about itself, (3, D), in the model's units.
     """
@@ -44,7 +45,7 @@ def limits_of(state: FittedState) -> np.ndarray:
     return np.vstack([ends, extrapolation_distance(state.kernel, state.columns.n_inputs)])
 
 
-def extrapolating_rows(state: FittedState, X: np.ndarray) -> np.ndarray | None:
+def extrapolating_rows(state: FittedState, X: ndarray) -> ndarray | None:
     """What `count_extrapolating_rows` finds in columns of numbers X (S, D), in the user's units."""
     return count_extrapolating_rows(state.encoder.inputs(X), limits_of(state))
 
@@ -56,7 +57,7 @@ ADVICE = (
 )
 
 
-def extrapolation_text(state: FittedState, counts: Sequence[np.ndarray | None]) -> str:
+def extrapolation_text(state: FittedState, counts: Sequence[ndarray | None]) -> str:
     """What to say of rows beyond the training data, as `count_extrapolating_rows` found them in
     pieces of the rows; "" if there are none.
     """
@@ -109,7 +110,7 @@ def date_text(day: float) -> str:
     return str(np.datetime64(int(day), "D"))
 
 
-def warn_of_extrapolation(state: FittedState, counts: Sequence[np.ndarray | None]) -> None:
+def warn_of_extrapolation(state: FittedState, counts: Sequence[ndarray | None]) -> None:
     """Warn once of what `count_extrapolating_rows` found in pieces of X."""
     if text := extrapolation_text(state, counts):
         warn_caller(f"`X`: {text}", UserWarning)

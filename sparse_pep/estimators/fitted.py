@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
@@ -53,21 +54,21 @@ class FittedEstimator(Arguments):
         likelihood_: Likelihood
         mean_: ZeroMean
         priors_: Priors
-        power_: float | np.ndarray
-        x_mean_: np.ndarray
-        x_scale_: np.ndarray
-        x_range_: np.ndarray
-        y_mean_: float | np.ndarray
-        y_scale_: float | np.ndarray
-        classes_: np.ndarray
+        power_: float | ndarray
+        x_mean_: ndarray
+        x_scale_: ndarray
+        x_range_: ndarray
+        y_mean_: float | ndarray
+        y_scale_: float | ndarray
+        classes_: ndarray
         n_features_in_: int
-        feature_names_in_: np.ndarray
+        feature_names_in_: ndarray
         columns_: Columns | None
         log_marginal_likelihood_value_: float
-        q_mean_: np.ndarray
-        q_cov_: np.ndarray
-        site_precision_: np.ndarray
-        site_shift_: np.ndarray
+        q_mean_: ndarray
+        q_cov_: ndarray
+        site_precision_: ndarray
+        site_shift_: ndarray
         converged_: bool
         n_iter_: int
         n_samples_seen_: int
@@ -105,7 +106,7 @@ class FittedEstimator(Arguments):
             attributes["_state"] = attributes["_state"].portable()
         return attributes
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> dict[str, ndarray]:
         """The trained parameters by name, unconstrained: positive ones as their logarithms, and
         inducing points as they are. With `standardize` they refer to the standardised inputs.
         """
@@ -113,7 +114,7 @@ class FittedEstimator(Arguments):
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False
-    ) -> float | tuple[float, np.ndarray]:
+    ) -> float | tuple[float, ndarray]:
         """log Z_PEP of the training data in nats, and with `eval_gradient` also its gradient (P,).
 
         `theta` (P,) holds all values of `parameters()`, one after the other; by default these are
@@ -126,7 +127,7 @@ class FittedEstimator(Arguments):
         value, gradient = evidence.gradient_at(state, theta)
         return value, to_vector(gradient)
 
-    def log_marginal_likelihood_gradient(self) -> dict[str, np.ndarray]:
+    def log_marginal_likelihood_gradient(self) -> dict[str, ndarray]:
         """The gradient of log Z_PEP with respect to `parameters()`, as a dictionary with the
         same keys.
         """
@@ -154,9 +155,7 @@ class FittedEstimator(Arguments):
         """
         persistence.save(self, self._fitted(), path, extra)
 
-    def predict_f(
-        self, X: ArrayLike, blocks: ArrayLike | None = None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def predict_f(self, X: ArrayLike, blocks: ArrayLike | None = None) -> tuple[ndarray, ndarray]:
         """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C latent
         functions or outputs. Their units are those of f and f²; where f is the mean of y, those are
         the units of y. (Of a mean and a log noise variance, only the first has the units of y.)
@@ -170,7 +169,7 @@ class FittedEstimator(Arguments):
         """
         return predict.predict_f(self._fitted(), X, blocks)
 
-    def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> np.ndarray:
+    def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or
         labels that `fit` was given.
         """
@@ -197,7 +196,7 @@ class FittedEstimator(Arguments):
 
     def sample_f(
         self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
-    ) -> np.ndarray:
+    ) -> ndarray:
         """Joint draws (S, n_samples) of the latent function at X (S, D), or (S, C, n_samples)
         for C latent functions or outputs, in the units of `predict_f`. Cost O(S³).
         """
@@ -207,7 +206,7 @@ class FittedEstimator(Arguments):
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
-    ) -> np.ndarray:
+    ) -> ndarray:
         """Draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, each of one
         draw of f. Cost O(S³).
         """
@@ -240,7 +239,7 @@ class FittedEstimator(Arguments):
         n_features = require_whole(n_features, "n_features")
         return sampling.sample_functions(state, n, n_features, seeded(random_state))
 
-    def leave_one_out(self) -> np.ndarray:
+    def leave_one_out(self) -> ndarray:
         """log p(yₙ | all other training data) (N,) in nats, of each training row.
 
         It is computed from the cavity that leaves out the whole site of the row, without a second
@@ -251,7 +250,7 @@ class FittedEstimator(Arguments):
         """
         return evidence.leave_one_out(self._fitted())
 
-    def leave_one_out_f(self) -> tuple[np.ndarray, np.ndarray]:
+    def leave_one_out_f(self) -> tuple[ndarray, ndarray]:
         """Mean and variance of the latent function at each training input, given all other training
         data. Shapes and units are those of `predict_f`; cost, NaN and errors those of
         `leave_one_out`.

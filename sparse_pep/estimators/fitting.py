@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.encoder import EncodedSource, Encoder
@@ -67,10 +68,10 @@ class Data:
     rows: Rows | Source
     few: Rows
     sample: Rows
-    inverse: np.ndarray | None = None
-    power: np.ndarray | None = None
+    inverse: ndarray | None = None
+    power: ndarray | None = None
     memory: StreamingSummary | None = None
-    labels: np.ndarray | None = None
+    labels: ndarray | None = None
     values: Data | None = None
     parts: Sequence[Likelihood] | None = None
 
@@ -80,7 +81,7 @@ class Data:
         return isinstance(self.rows, Rows)
 
     @property
-    def places(self) -> np.ndarray:
+    def places(self) -> ndarray:
         """The inputs (n, D) of the sample."""
         return (
             self.sample.X if self.values is None else self.sample.X[:, : self.values.sample.n_dims]
@@ -99,7 +100,7 @@ class Data:
         return rows.total(moments_piece)
 
     @cached_property
-    def constant(self) -> np.ndarray:
+    def constant(self) -> ndarray:
         """Which columns of the targets, which must be numbers, are constant: (K,), or (1,) for a
         single target.
         """
@@ -164,7 +165,7 @@ def counted(
     return piece if keep_all else piece.at(rows)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #d210d070
-def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, np.ndarray | None]:
+def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, ndarray | None]:
     """The distinct rows of a piece, sorted and with their total weights, and the number (N,) of the
     distinct row that each row equals.
 
@@ -192,7 +193,7 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, np.ndarray
     return piece.at(order[new])._replace(weight=weight), inverse
 
 
-def have_no_equal_rows(columns: Sequence[np.ndarray]) -> bool:
+def have_no_equal_rows(columns: Sequence[ndarray]) -> bool:
     """Whether it is certain that no row equals another, by one number for each row, which is hardly
     ever the same for different rows.
     """
@@ -204,7 +205,7 @@ def have_no_equal_rows(columns: Sequence[np.ndarray]) -> bool:
     return not np.any(mixed[1:] == mixed[:-1])
 
 
-def sorted_rows(columns: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def sorted_rows(columns: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
     """The order (N,) in which the rows are sorted, and which of them in this order differ from the
     one before.
     """
@@ -288,7 +289,7 @@ def rows_of_arrays(
     return replace(data, sample=sample_of(data, run.rng))
 
 
-def data_of_rows(options: Arguments, rows: Rows, power: np.ndarray | None) -> Data:
+def data_of_rows(options: Arguments, rows: Rows, power: ndarray | None) -> Data:
     """The data of rows that have sites of their own."""
     if rows.power is not None:
         power = rows.power
@@ -300,7 +301,7 @@ def data_of_rows(options: Arguments, rows: Rows, power: np.ndarray | None) -> Da
 
 
 def data_of_blocks(
-    options: Arguments, rows: Rows, power: np.ndarray | None, rng: np.random.Generator
+    options: Arguments, rows: Rows, power: ndarray | None, rng: np.random.Generator
 ) -> Data:
     """The data of rows in blocks."""
     powers = power if np.shape(power) == (rows.n_data,) else None

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy import ndarray
 
 from ..data.encoder import Encoder
 from .arguments import Arguments
@@ -31,9 +32,9 @@ class FunctionalRows:
     2), targets (N,), known variances (N,) or None, and the likelihoods of the groups.
     """
 
-    X: np.ndarray
-    y: np.ndarray
-    known_variance: np.ndarray | None
+    X: ndarray
+    y: ndarray
+    known_variance: ndarray | None
     parts: Sequence[Likelihood]
 
 
@@ -126,7 +127,7 @@ def named_likelihood(observation: Observation, encoder: Encoder) -> Likelihood:
     return kinds[observation.likelihood]
 
 
-def encoded_targets(observation: Observation, encoder: Encoder) -> np.ndarray:
+def encoded_targets(observation: Observation, encoder: Encoder) -> ndarray:
     """The targets of an observation in the model's units."""
     likelihood = named_likelihood(observation, encoder)
     y = vars(observation)["y"]
@@ -138,7 +139,7 @@ def encoded_targets(observation: Observation, encoder: Encoder) -> np.ndarray:
     return likelihood.check(np.asarray(y, dtype=float) / scale)
 
 
-def likelihood_of(observation: Observation, encoder: Encoder, y: np.ndarray) -> Likelihood:
+def likelihood_of(observation: Observation, encoder: Encoder, y: ndarray) -> Likelihood:
     """The likelihood of the encoded targets of an observation at the start of training."""
     likelihood = named_likelihood(observation, encoder)
     if isinstance(likelihood, Gaussian):

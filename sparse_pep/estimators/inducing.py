@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .conclude import TrainedModel, conclude
@@ -31,7 +32,7 @@ def is_number_of_points(points: object) -> bool:
     return not isinstance(points, (list, tuple)) and np.ndim(points) == 0
 
 
-def inducing_points(state: FittedState) -> np.ndarray:
+def inducing_points(state: FittedState) -> ndarray:
     """Z (M, D) of a fitted model whose features are inducing points."""
     state.needs_data("changing inducing points")
     features = state.model.features
@@ -58,7 +59,7 @@ def with_added_points(state: FittedState, points: int | ArrayLike) -> FittedStat
     return with_points(state, np.vstack([Z, state.encoder.inputs(added)]))
 
 
-def grown_points(state: FittedState, Z: np.ndarray, number: int) -> np.ndarray:
+def grown_points(state: FittedState, Z: ndarray, number: int) -> ndarray:
     """Z and a number of further points, at the training inputs that are explained least."""
     X = state.needs_data("changing inducing points").data.places
     size = len(Z) + require_whole(number, "points", most=len(X), words=", or an array")
@@ -90,7 +91,7 @@ def without_points(state: FittedState, points: int | ArrayLike) -> FittedState:
     return with_points(state, kept)
 
 
-def with_points(state: FittedState, Z: np.ndarray) -> FittedState:
+def with_points(state: FittedState, Z: ndarray) -> FittedState:
     """The state with inducing points Z (M, D), in the model's units."""
     data = state.training.data
     if data.memory is not None:

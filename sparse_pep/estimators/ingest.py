@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_X_y, validate_data
@@ -76,12 +77,12 @@ class TargetKind:
     labels: bool = False
     several: bool = False
 
-    def checked(self, y: ArrayLike) -> np.ndarray:
+    def checked(self, y: ArrayLike) -> ndarray:
         """y as an array. ValueError if its entries are not of this kind."""
         return checked_labels(y) if self.labels else checked_numbers(y)
 
 
-def checked_numbers(y: ArrayLike) -> np.ndarray:
+def checked_numbers(y: ArrayLike) -> ndarray:
     """y as an array of finite numbers, float64."""
     y = np.asarray(require_real(y, "y"), dtype=float)
     if y.ndim == 2 and np.any(np.isnan(y)):
@@ -94,7 +95,7 @@ def checked_numbers(y: ArrayLike) -> np.ndarray:
     return y
 
 
-def checked_labels(y: ArrayLike) -> np.ndarray:
+def checked_labels(y: ArrayLike) -> ndarray:
     """y as an array of labels that are all numbers or all text. ValueError otherwise."""
     if issparse(y):
         raise ValueError("`y` must be dense, not sparse.")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
@@ -47,9 +48,9 @@ class InputColumns:
     """
 
     n_features: int
-    names: np.ndarray | None = None
+    names: ndarray | None = None
     table: Columns | None = None
-    value_range: np.ndarray | None = None
+    value_range: ndarray | None = None
 
     @classmethod
     def of_table(cls, table: Columns, named: bool = True) -> InputColumns:
@@ -78,7 +79,7 @@ class InputColumns:
             names = self.names
         return list(map(str, names if self.table is None else self.table.origins))
 
-    def widened(self, value_range: np.ndarray) -> InputColumns:
+    def widened(self, value_range: ndarray) -> InputColumns:
         """The columns with a range (2, D) of values that includes that of further rows."""
         if self.value_range is None:
             return replace(self, value_range=value_range)
@@ -109,7 +110,7 @@ class InputColumns:
 # %% ../../nbs/internals/estimators/inputs.ipynb #541bfa1a
 def is_frame(X: object) -> bool:
     """Whether X is a dataframe or a table, and not an array."""
-    return not isinstance(X, np.ndarray) and is_table(X)
+    return not isinstance(X, ndarray) and is_table(X)
 
 
 def with_plain_names(X: ArrayLike | pd.DataFrame) -> ArrayLike | pd.DataFrame:
@@ -139,7 +140,7 @@ def numeric_columns(
     return X
 
 
-def require_encoded_columns(X: np.ndarray, columns: InputColumns) -> None:
+def require_encoded_columns(X: ndarray, columns: InputColumns) -> None:
     """Raise a ValueError unless X has as many columns as a mixed table has columns of numbers."""
     if X.shape[1] == columns.n_inputs:
         return
@@ -153,7 +154,7 @@ def require_encoded_columns(X: np.ndarray, columns: InputColumns) -> None:
     )
 
 
-def numbers_of_cells(frame: pd.DataFrame, table: Columns, warn: bool) -> np.ndarray:
+def numbers_of_cells(frame: pd.DataFrame, table: Columns, warn: bool) -> ndarray:
     """The columns of numbers (N, D) of a dataframe. ValueError if a cell cannot be used."""
     try:
         numbers = table.transform(frame)
@@ -176,7 +177,7 @@ def column_checker(kind: type[Arguments], columns: InputColumns) -> Arguments:
 
 def checked_inputs(
     X: ArrayLike | pd.DataFrame, kind: type[Arguments], columns: InputColumns
-) -> np.ndarray:
+) -> ndarray:
     """X (S, D) in memory as finite numbers, after a check of its columns against those of a fit."""
     X = numeric_columns(X, columns, warn=True)
     require_real(X, "X", 1)  # scikit-learn's checks do not say what or where
@@ -193,7 +194,7 @@ def is_plain(X: object, columns: InputColumns) -> bool:
     longer than the prediction of a few rows.
     """
     return (
-        type(X) is np.ndarray
+        type(X) is ndarray
         and X.dtype == np.float64
         and X.ndim == 2
         and len(X) > 0

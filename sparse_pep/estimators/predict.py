@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.encoder import EncodedSource, source_of, targets_of
@@ -28,10 +29,10 @@ from ..posterior.local import LocalRows, local_covariance, local_predict
 __all__ = []
 
 # %% ../../nbs/internals/estimators/predict.ipynb #0e0fde98
-Moments = tuple[np.ndarray, np.ndarray]
+Moments = tuple[ndarray, ndarray]
 
 
-def encoded_inputs(state: FittedState, X: ArrayLike, what: str = "this") -> np.ndarray:
+def encoded_inputs(state: FittedState, X: ArrayLike, what: str = "this") -> ndarray:
     """X (S, D) encoded for the model, after a check of its columns against those of the fit.
     `what` needs an array in memory, for messages.
     """
@@ -94,7 +95,7 @@ def latent_moments(
     return np.concatenate(means, axis=-1), np.concatenate(variances, axis=-1)
 
 
-def block_numbers(local: LocalRows | None, blocks: ArrayLike, n_rows: int) -> np.ndarray:
+def block_numbers(local: LocalRows | None, blocks: ArrayLike, n_rows: int) -> ndarray:
     """The numbers of blocks (S,) with these labels."""
     if local is None or local.blocks is None:
         raise ValueError(
@@ -134,7 +135,7 @@ def functional_moments(state: FittedState, observation: Observation) -> Moments:
     return local_predict(model, state.posterior.functions, rows)
 
 
-def latent_covariance(state: FittedState, X: np.ndarray) -> Moments:
+def latent_covariance(state: FittedState, X: ndarray) -> Moments:
     """Mean, in the shape of `latent_moments`, and covariance (S, S) or (C, S, S) of f at encoded
     X (S, D).
     """
@@ -142,7 +143,7 @@ def latent_covariance(state: FittedState, X: np.ndarray) -> Moments:
     return local_covariance(state.model, state.posterior.functions, X, state.local)
 
 # %% ../../nbs/internals/estimators/predict.ipynb #40b69c15
-Scale = float | np.ndarray
+Scale = float | ndarray
 
 
 def target_units(state: FittedState) -> tuple[Scale, Scale]:
@@ -154,7 +155,7 @@ def target_units(state: FittedState) -> tuple[Scale, Scale]:
     return encoder.y_mean * first, np.where(first, encoder.y_scale, 1.0)
 
 
-def mean_to_target_units(state: FittedState, f: np.ndarray) -> np.ndarray:
+def mean_to_target_units(state: FittedState, f: ndarray) -> ndarray:
     """Values of f in the model's units, with functions or outputs along the last axis, in the
     units of `predict_f`.
     """
@@ -162,7 +163,7 @@ def mean_to_target_units(state: FittedState, f: np.ndarray) -> np.ndarray:
     return mean + scale * f
 
 
-def variance_to_target_units(state: FittedState, var: np.ndarray) -> np.ndarray:
+def variance_to_target_units(state: FittedState, var: ndarray) -> ndarray:
     """Variances (S,) or (S, C) in the model's units, in the units of y²; (S, K) for K outputs."""
     if state.outputs:
         var = var[:, None] * np.ones(state.outputs)
@@ -198,7 +199,7 @@ def likelihood_at(state: FittedState, X: ArrayLike) -> Likelihood:
     return GaussianByRow(np.concatenate(list(noise)))
 
 
-def predict_mean(state: FittedState, X: ArrayLike) -> np.ndarray:
+def predict_mean(state: FittedState, X: ArrayLike) -> ndarray:
     """The mean (S,) or (S, K) of y."""
     latent = latent_moments(state, X, only_mean=state.likelihood.mean_from_mean)
     mean, _ = likelihood_at(state, X).predict(*latent)
@@ -222,7 +223,7 @@ def predict_mean_and_cov(state: FittedState, X: ArrayLike) -> Moments:
     return state.encoder.inverse(mean.T), np.multiply.outer(cov, scale)
 
 
-def predict_quantiles(state: FittedState, X: ArrayLike, q: np.ndarray) -> np.ndarray:
+def predict_quantiles(state: FittedState, X: ArrayLike, q: ndarray) -> ndarray:
     """The quantiles (S, Q) or (S, K, Q) of y for the probabilities q (Q,)."""
     latent = latent_moments(state, X)
     likelihood = likelihood_at(state, X)
@@ -232,7 +233,7 @@ def predict_quantiles(state: FittedState, X: ArrayLike, q: np.ndarray) -> np.nda
 
 def predict_log_density(
     state: FittedState, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
-) -> np.ndarray:
+) -> ndarray:
     """log p(y | X, training data) (S,), with noise of known variance (S,) added if it is given."""
     mean, var = latent_moments(state, X)
     y = np.asarray(y)
@@ -249,7 +250,7 @@ def predict_log_density(
     return density - log_scale(state)
 
 
-def predict_probabilities(state: FittedState, X: ArrayLike) -> np.ndarray:
+def predict_probabilities(state: FittedState, X: ArrayLike) -> ndarray:
     """The probabilities (S, C) of the classes."""
     return state.likelihood.predict_proba(*latent_moments(state, X))
 

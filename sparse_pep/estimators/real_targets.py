@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.encoder import Encoder
@@ -124,14 +125,12 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     """
 
     @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> np.ndarray: ...
+    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> ndarray: ...
 
     @overload
-    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[np.ndarray, np.ndarray]: ...
+    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[ndarray, ndarray]: ...
 
-    def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    def predict(self, X: ArrayLike, return_std: bool = False) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
         standard deviation (S,); (S, K) for K outputs. Cost 2SM² flops, or 2SM in addition to Kuf
         for a mean that needs no variance.
@@ -141,7 +140,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             return predict.predict_mean_and_std(state, X)
         return predict.predict_mean(state, X)
 
-    def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> np.ndarray:
+    def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> ndarray:
         """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the
         probabilities q (Q,) between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S,
         K, Q) for K outputs. They are exact to about 1e-8 and cost some hundred evaluations of a
@@ -155,7 +154,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             )
         return predict.predict_quantiles(self._fitted(), X, q)
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[ndarray, ndarray]:
         """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at
         X (S, D) lies with the probability `level`, and beyond each end with half of the rest. Where
         y is a whole number, the probability is at least this.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.sources import Source
@@ -92,7 +93,7 @@ class SparsePEPRegressor(RealTargets):
 
     def predict_log_density(
         self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
-    ) -> np.ndarray:
+    ) -> ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, noise included. With several
         outputs it is their joint log density.
 
@@ -137,7 +138,7 @@ class SparsePEPRegressor(RealTargets):
         return super().score(X, y, sample_weight)
 
     @property
-    def noise_variance_(self) -> float | np.ndarray:
+    def noise_variance_(self) -> float | ndarray:
         """σ² after training, for the target as it is modelled: scaled targets are
         divided by `y_scale_`.
         """
@@ -146,7 +147,7 @@ class SparsePEPRegressor(RealTargets):
         return np.array(noise) if likelihood.categorical_dims else float(noise)
 
     @property
-    def noise_std_(self) -> float | np.ndarray:
+    def noise_std_(self) -> float | ndarray:
         """σ after training, in units of y; (K,) for K scaled outputs, (G,) for G groups of
         rows, (G, K) for both.
         """
@@ -156,21 +157,21 @@ class SparsePEPRegressor(RealTargets):
     @overload
     def predict(
         self, X: ArrayLike, return_std: Literal[False] = False, return_cov: Literal[False] = False
-    ) -> np.ndarray: ...
+    ) -> ndarray: ...
 
     @overload
     def predict(
         self, X: ArrayLike, return_std: Literal[True], return_cov: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]: ...
+    ) -> tuple[ndarray, ndarray]: ...
 
     @overload
     def predict(
         self, X: ArrayLike, return_std: bool = False, *, return_cov: Literal[True]
-    ) -> tuple[np.ndarray, np.ndarray]: ...
+    ) -> tuple[ndarray, ndarray]: ...
 
     def predict(
         self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    ) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of y at X (S, D). With `return_std` also the standard deviation (S,), with
         `return_cov` also the covariance (S, S), both with the trained noise included. For K
         outputs the shapes are (S, K), (S, K) and (S, S, K).

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .extrapolation import MENTIONED, extrapolation_distance
@@ -24,7 +25,7 @@ from ..posterior.local import local_predict
 __all__ = []
 
 # %% ../../nbs/internals/estimators/relevance.ipynb #ed1e0966
-def shares(kernel: Kernel, spread: np.ndarray, columns: Sequence[Sequence[int]]) -> np.ndarray:
+def shares(kernel: Kernel, spread: ndarray, columns: Sequence[Sequence[int]]) -> ndarray:
     """The share of each group of columns in the squared distances in units of the lengthscales, for
     columns with the standard deviations `spread` (D,); NaN if there are no lengthscales.
     """
@@ -44,9 +45,9 @@ class Relevance:
     """
 
     names: tuple[str, ...]
-    share: np.ndarray
-    loss: np.ndarray
-    loss_std: np.ndarray
+    share: ndarray
+    loss: ndarray
+    loss_std: ndarray
 
     def rows(self) -> list[tuple[str, float, float, float]]:
         """Name, share, loss and its standard deviation of each group, the largest loss first."""
@@ -138,10 +139,10 @@ class ShuffledGroups:
     """The encoded rows X (N, D), whose groups of columns are taken from other rows."""
 
     state: FittedState
-    X: np.ndarray
+    X: ndarray
     columns: Sequence[Sequence[int]]
 
-    def mean_log_density(self, _: object, numbers: np.ndarray, y: np.ndarray) -> float:
+    def mean_log_density(self, _: object, numbers: ndarray, y: ndarray) -> float:
         """The mean log density of y (N,) where group g has the values of the rows in column g of
         `numbers` (N, G).
         """

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .predict import encoded_inputs, latent_covariance, mean_to_target_units
@@ -20,8 +21,8 @@ __all__ = []
 
 # %% ../../nbs/internals/estimators/sampling.ipynb #d3eb2438
 def latent_draws(
-    state: FittedState, X: np.ndarray, n_samples: int, random: np.random.RandomState
-) -> np.ndarray:
+    state: FittedState, X: ndarray, n_samples: int, random: np.random.RandomState
+) -> ndarray:
     """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the model's
     units.
     """
@@ -38,7 +39,7 @@ def latent_draws(
 
 def sample_f(
     state: FittedState, X: ArrayLike, n_samples: int, random: np.random.RandomState
-) -> np.ndarray:
+) -> ndarray:
     """Joint draws (S, n_samples) or (S, C, n_samples) of f at X, in the units of `predict_f`."""
     draws = latent_draws(state, encoded_inputs(state, X, "`sample_f`"), n_samples, random)
     if draws.ndim == 2:
@@ -49,7 +50,7 @@ def sample_f(
 
 def sample_y(
     state: FittedState, X: ArrayLike, n_samples: int, random: np.random.RandomState
-) -> np.ndarray:
+) -> ndarray:
     """Draws (S, n_samples) or (S, K, n_samples) of y at X, each of one draw of f."""
     X = encoded_inputs(state, X, "`sample_y`")
     f = np.swapaxes(latent_draws(state, X, n_samples, random), -1, -2)

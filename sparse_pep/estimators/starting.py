@@ -9,6 +9,7 @@ __all__ = []
 from dataclasses import replace
 
 import numpy as np
+from numpy import ndarray
 
 from .arguments import KERNELS, Arguments
 from ..features import Features, InducingPoints, StackedFeatures
@@ -33,7 +34,7 @@ SHARE_OF_X = 0.9
 SHARE_OF_Y = 0.45
 
 
-def require_scale(values: np.ndarray, name: str, share: float, scaled: bool) -> None:
+def require_scale(values: ndarray, name: str, share: float, scaled: bool) -> None:
     """Raise a ValueError if a column of `values` (N,) or (N, D) spreads so little or so much that
     parameters in its units cannot be trained. The message advises to standardise the data unless
     they are `scaled` already.
@@ -90,7 +91,7 @@ def chosen_kernel(options: Arguments, rows: Rows, likelihood: Likelihood) -> Ker
             kernel = exclude_categorical_dims(kernel, rest)
         return kernel
     variance = 1.0
-    lengthscale: float | np.ndarray = np.ones(D)
+    lengthscale: float | ndarray = np.ones(D)
     if kernel is not None or options.training is not None:
         scale = initial_kernel(rows.X, rows.y, likelihood, weights_of(rows))
         variance = scale.variance
@@ -126,7 +127,7 @@ def chosen_features(
     return InducingPoints(Z)
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a2700a
-def with_priors(model: Model, options: Arguments, X: np.ndarray) -> Model:
+def with_priors(model: Model, options: Arguments, X: ndarray) -> Model:
     """The model with the priors that the arguments ask for; "weak" keeps those of an earlier fit.
     Rows of the inputs X (N, D) tell the variance of the kernel.
     """

@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..data.encoder import Encoder
 from .arguments import Arguments
@@ -42,11 +43,11 @@ class Settings:
     number of each row's block.
     """
 
-    power: np.ndarray
+    power: ndarray
     jitter: float
     tight: bool
     local: int | str | None = None
-    blocks: np.ndarray | None = None
+    blocks: ndarray | None = None
 
     @classmethod
     def of(cls, options: Arguments, data: Data) -> Settings:
@@ -60,7 +61,7 @@ class Settings:
         )
 
     @property
-    def public_power(self) -> float | np.ndarray:
+    def public_power(self) -> float | ndarray:
         """`power_`, which is a number if all rows have the same."""
         return float(self.power) if self.power.ndim == 0 else self.power
 
@@ -79,10 +80,10 @@ class FittedPosterior:
 
     functions: Sequence[Posterior]
     log_evidence: float
-    mean: np.ndarray
-    cov: np.ndarray
-    site_precision: np.ndarray | None = None
-    site_shift: np.ndarray | None = None
+    mean: ndarray
+    cov: ndarray
+    site_precision: ndarray | None = None
+    site_shift: ndarray | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The fields for a file. All functions share one factor of Kuu."""
@@ -125,7 +126,7 @@ POSTERIOR_SHAPES = (
 )
 
 
-def require_factor(lower: np.ndarray, M: int) -> None:
+def require_factor(lower: ndarray, M: int) -> None:
     """Raise a ValueError unless an array may be the Cholesky factor of an (M, M) matrix."""
     if np.shape(lower) != (M, M) or np.any(np.diag(lower) <= 0.0):
         raise ValueError(POSTERIOR_SHAPES.format(M=M))
@@ -217,13 +218,13 @@ class FittedState:
         return self.posterior.functions[0].b.shape[1:]
 
     @property
-    def x_mean(self) -> np.ndarray:
+    def x_mean(self) -> ndarray:
         """The numbers (D,) that are subtracted from the inputs."""
         mean = self.encoder.x_mean
         return np.zeros(self.columns.n_inputs) if mean is None else mean
 
     @property
-    def x_scale(self) -> np.ndarray:
+    def x_scale(self) -> ndarray:
         """The numbers (D,) by which the result is divided."""
         scale = self.encoder.x_scale
         return np.ones(self.columns.n_inputs) if scale is None else scale
@@ -319,7 +320,7 @@ def require_scales(encoder: Encoder, D: int) -> None:
             )
 
 
-def require_savable_labels(labels: np.ndarray | None) -> None:
+def require_savable_labels(labels: ndarray | None) -> None:
     """Raise a ValueError if labels are neither texts nor numbers."""
     entries = [] if labels is None else labels.tolist()
     if not all(isinstance(entry, (str, int, float)) for entry in entries):

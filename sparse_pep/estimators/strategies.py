@@ -9,6 +9,7 @@ __all__ = []
 from collections.abc import Sequence
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.sources import Source
@@ -93,7 +94,7 @@ def with_signs(
     return [*observations, *signs], weight, known_variance
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #57a28009
-def directions_of_signs(data: Data) -> np.ndarray:
+def directions_of_signs(data: Data) -> ndarray:
     """The distinct kinds of observed signs of slopes, a row (D + 3) for each, as `Monotone` takes
     them.
     """

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 
 from .points import Features, FeaturesCovariance
 from .windows import stationary_gradient
@@ -43,10 +44,10 @@ def decay_rate(kernel: Kernel) -> tuple[int, float]:
     return order, math.sqrt(2 * order - 1) * one_lengthscale.item()
 
 # %% ../../nbs/04b_fourier.ipynb #dbe367cb
-def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float) -> np.ndarray:
+def waves_product(g: ndarray, h: ndarray, omega: ndarray, length: float) -> ndarray:
     """∫ Re[gₘ exp(iωₘx)] Re[hₙ exp(iωₙx)] dx from 0 to `length`, for all pairs (M, M)."""
 
-    def integral(delta: np.ndarray) -> np.ndarray:
+    def integral(delta: ndarray) -> ndarray:
         return length * np.exp(0.5j * delta * length) * np.sinc(delta * length / (2 * np.pi))
 
     apart = np.outer(g, h.conj()) * integral(omega[:, None] - omega)
@@ -54,9 +55,7 @@ def waves_product(g: np.ndarray, h: np.ndarray, omega: np.ndarray, length: float
     return 0.5 * np.real(apart + together)
 
 # %% ../../nbs/04b_fourier.ipynb #43e22bb1
-def state_at_start(
-    p: int, lam: float, omega: np.ndarray, g: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def state_at_start(p: int, lam: float, omega: ndarray, g: ndarray) -> tuple[ndarray, ndarray]:
     """States (J, M) of the waves Re[g exp(iωx)] at x = 0, whitened with the state's covariance
     in a Matérn process of variance 1, and their derivatives in log γ, (J, M).
     """
@@ -73,8 +72,8 @@ def state_at_start(
 
 # %% ../../nbs/04b_fourier.ipynb #6d790401
 def waves_at(
-    p: int, lam: float, omega: np.ndarray, a: float, b: float, x: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    p: int, lam: float, omega: ndarray, a: float, b: float, x: ndarray
+) -> tuple[ndarray, ndarray, ndarray]:
     """exp(iω(x − a)) for all frequencies and all x (N,), continued outside [a, b] with the
     covariance of a Matérn process, Equation 4b.7 of the site; its derivatives in x and in log γ.
     All (F, N), complex.
@@ -95,7 +94,7 @@ def waves_at(
     return phi, dx, dlam
 
 # %% ../../nbs/04b_fourier.ipynb #3809d7a1
-def interval_frequencies(frequencies: int | np.ndarray, length: float) -> np.ndarray:
+def interval_frequencies(frequencies: int | ndarray, length: float) -> ndarray:
     """Distinct frequencies (F,); a whole number F stands for the F lowest that fit an interval."""
     omega = np.asarray(frequencies)
     if omega.ndim == 0 and np.issubdtype(omega.dtype, np.integer) and omega > 0:
@@ -118,7 +117,7 @@ class Waves(Features):
 
     a: float
     b: float
-    frequencies: np.ndarray
+    frequencies: ndarray
 
     def __post_init__(self) -> None:
         a = as_floats(self.a, "a")
@@ -131,7 +130,7 @@ class Waves(Features):
     def __len__(self) -> int:
         return len(self.frequencies) + int(np.count_nonzero(self.frequencies))
 
-    def real(self, waves: np.ndarray) -> np.ndarray:
+    def real(self, waves: ndarray) -> ndarray:
         """The rows of the cosines, then of the sines (M, N), from complex waves (F, N)."""
         return np.vstack([waves.real, waves.imag[self.frequencies > 0]])
 
@@ -175,7 +174,7 @@ class Fourier(Waves):
         R, dR = state_at_start(p, lam, omega, phase)
         K = waves_product(g, g, omega, self.b - self.a) + R.T @ R / kernel.variance
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, Parameters]:
             half = waves_product(dg, g, omega, self.b - self.a) + dR.T @ R / kernel.variance
             slope = np.vdot(K_bar, half + half.T)
             # log γ is a constant minus log ℓ
@@ -183,12 +182,12 @@ class Fourier(Waves):
 
         return 0.5 * (K + K.T), pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
+    def Kuf_vjp(self, kernel: Kernel, X: ndarray) -> FeaturesCovariance:
         """Kuf (M, N) and its pull-back, see `Features`."""
         K, pull = self.at(kernel, X)
         return K, lambda K_bar: (pull(K_bar)[0], {})
 
-    def at(self, kernel: Kernel, X: np.ndarray) -> Covariance:
+    def at(self, kernel: Kernel, X: ndarray) -> Covariance:
         """Kuf (M, N) and its pull-back, to the kernel's parameters and to X (N, 1)."""
         if X.shape[1] != 1:
             raise ValueError(
@@ -197,7 +196,7 @@ class Fourier(Waves):
         p, lam = decay_rate(kernel)
         K, dx, dlam = map(self.real, waves_at(p, lam, self.frequencies, self.a, self.b, X[:, 0]))
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             gradient = stationary_gradient(kernel, np.zeros(()), np.array([-np.vdot(K_bar, dlam)]))
             return gradient, np.sum(K_bar * dx, axis=0)[:, None]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..kernels import Kernel
@@ -24,7 +25,7 @@ CrossGradient = tuple[Parameters, Parameters, Parameters]
 class FeaturesPullBack(Protocol):
     """The pull-back of Kuu (M, M) or Kuf (M, N)."""
 
-    def __call__(self, K_bar: np.ndarray, /) -> tuple[Parameters, Parameters]:
+    def __call__(self, K_bar: ndarray, /) -> tuple[Parameters, Parameters]:
         """The derivatives of Σ K_bar ∘ K for the kernel's and for the features' parameters."""
         ...
 
@@ -32,14 +33,14 @@ class FeaturesPullBack(Protocol):
 class CrossPullBack(Protocol):
     """The pull-back of the covariances (M, n) of two sets of features."""
 
-    def __call__(self, K_bar: np.ndarray, /) -> CrossGradient:
+    def __call__(self, K_bar: ndarray, /) -> CrossGradient:
         """The derivatives of Σ K_bar ∘ K for the parameters of the kernel and of both sets."""
         ...
 
 
 # a matrix with its pull-back
-FeaturesCovariance = tuple[np.ndarray, FeaturesPullBack]
-CrossCovariance = tuple[np.ndarray, CrossPullBack]
+FeaturesCovariance = tuple[ndarray, FeaturesPullBack]
+CrossCovariance = tuple[ndarray, CrossPullBack]
 
 # %% ../../nbs/03_features.ipynb #e6dcee0e
 class Features(Parametric):
@@ -70,17 +71,17 @@ class Features(Parametric):
         """Kuu (M, M) and its pull-back."""
         raise NotImplementedError
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
+    def Kuf_vjp(self, kernel: Kernel, X: ndarray) -> FeaturesCovariance:
         """Kuf (M, N), of the inducing variables with the function at X (N, D), and its
         pull-back.
         """
         raise NotImplementedError
 
-    def Kuu(self, kernel: Kernel) -> np.ndarray:
+    def Kuu(self, kernel: Kernel) -> ndarray:
         """The prior covariance (M, M) of the inducing variables."""
         return self.Kuu_vjp(kernel)[0]
 
-    def Kuf(self, kernel: Kernel, X: ArrayLike) -> np.ndarray:
+    def Kuf(self, kernel: Kernel, X: ArrayLike) -> ndarray:
         """The prior covariance (M, N) of the inducing variables with the function at X (N, D)."""
         return self.Kuf_vjp(kernel, inputs_2d(X))[0]
 
@@ -112,7 +113,7 @@ class InducingPoints(Features):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("Z",)
-    Z: np.ndarray
+    Z: ndarray
 
     def __post_init__(self) -> None:
         Z = inputs_2d(self.Z, "Z")
@@ -131,7 +132,7 @@ class InducingPoints(Features):
         """Kuu = k(Z, Z) (M, M) and its pull-back, see `Features`."""
         return self._vjp(kernel, None)
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
+    def Kuf_vjp(self, kernel: Kernel, X: ndarray) -> FeaturesCovariance:
         """Kuf = k(Z, X) (M, N) and its pull-back, see `Features`."""
         if X.shape[1] != self.Z.shape[1] and not kernel.of_functionals:
             raise ValueError(
@@ -140,11 +141,11 @@ class InducingPoints(Features):
             )
         return self._vjp(kernel, X)
 
-    def _vjp(self, kernel: Kernel, X: np.ndarray | None) -> FeaturesCovariance:
+    def _vjp(self, kernel: Kernel, X: ndarray | None) -> FeaturesCovariance:
         """k(Z, X) (M, N), or k(Z, Z) (M, M) if X is None, and its pull-back."""
         K, pull = kernel.vjp(self.Z, X)
 
-        def pull_back(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
+        def pull_back(K_bar: ndarray) -> tuple[Parameters, Parameters]:
             gradient, Z_bar = pull(K_bar)
             Z_bar[:, kernel.categorical_dims] = 0.0  # codes stay as they are
             return gradient, {"Z": Z_bar}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .fourier import Fourier
@@ -45,7 +46,7 @@ def waves_and_points_vjp(kernel: Kernel, waves: Fourier, points: InducingPoints)
     """Covariances (M₁, M₂) of Fourier features with inducing points, and their pull-back."""
     K, pull_at = waves.at(kernel, points.Z)
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         gradient, Z_bar = pull_at(K_bar)
         return gradient, {}, {"Z": Z_bar}
 
@@ -68,7 +69,7 @@ def cross_vjp(kernel: Kernel, first: Features, second: Features) -> CrossCovaria
         )
     K, pull_windows = windows_vjp(kernel, A, B)
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         gradient, a, b = pull_windows(K_bar)
         return gradient, features_gradient(first, a), features_gradient(second, b)
 
@@ -144,7 +145,7 @@ class StackedFeatures(Parts):
                 K[rows[i], rows[j]] = block
                 K[rows[j], rows[i]] = block.T
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, Parameters]:
             gradients = []
             by_part: list[list[Parameters]] = [[] for _ in self.features]
             for i, pull_part in pulls.items():
@@ -161,11 +162,11 @@ class StackedFeatures(Parts):
 
         return K, pull
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
+    def Kuf_vjp(self, kernel: Kernel, X: ndarray) -> FeaturesCovariance:
         """Kuf (M, N) and its pull-back, see `Features`."""
         blocks, pulls = zip(*(part.Kuf_vjp(kernel, X) for part in self.features), strict=True)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, Parameters]:
             parts = zip(pulls, self.rows(), strict=True)
             gradients, by_part = zip(
                 *(pull_part(K_bar[rows]) for pull_part, rows in parts), strict=True

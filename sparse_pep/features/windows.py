@@ -14,6 +14,7 @@ from operator import add, mul
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
@@ -66,13 +67,13 @@ class Windows:
         needed.
     """
 
-    centre: np.ndarray
-    width: np.ndarray
-    frequency: np.ndarray
-    direction: np.ndarray
-    shift: np.ndarray
-    phase: np.ndarray
-    level: np.ndarray
+    centre: ndarray
+    width: ndarray
+    frequency: ndarray
+    direction: ndarray
+    shift: ndarray
+    phase: ndarray
+    level: ndarray
     kind: str = "InducingPoints"
     data: bool = False
 
@@ -87,7 +88,7 @@ class Windows:
         return bool(self.frequency.any() or self.phase.any())
 
     @property
-    def sloped(self) -> np.ndarray:
+    def sloped(self) -> ndarray:
         """Which windows are differentiated, (A,)."""
         if not self.direction.any():
             return np.zeros(len(self.centre), dtype=bool)
@@ -98,7 +99,7 @@ class Windows:
         """Whether all windows are function values."""
         return self.plain and not self.direction.any()
 
-    def take(self, rows: slice | Sequence[int] | np.ndarray) -> "Windows":
+    def take(self, rows: slice | Sequence[int] | ndarray) -> "Windows":
         """The windows of these rows."""
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
@@ -107,7 +108,7 @@ class Windows:
         return replace(self, **{name: 0.0 * getattr(self, name) for name in names})
 
 # %% ../../nbs/04_interdomain.ipynb #da1ae71b
-def points(Z: np.ndarray) -> Windows:
+def points(Z: ndarray) -> Windows:
     """Function values at Z (A, D): windows of width 0."""
     none = np.broadcast_to(0.0, Z.shape)
     flat = np.broadcast_to(0.0, len(Z))
@@ -126,35 +127,35 @@ class Dimension:
     """
 
     P: float
-    q: np.ndarray
-    r: np.ndarray
-    omega: np.ndarray
-    eta: np.ndarray
-    delta: np.ndarray
+    q: ndarray
+    r: ndarray
+    omega: ndarray
+    eta: ndarray
+    delta: ndarray
     i: complex
 
     @cached_property
-    def tau(self) -> np.ndarray:
+    def tau(self) -> ndarray:
         """Γ = 1 + P(q + r), the factor by which the widths lengthen the squared lengthscale."""
         return 1.0 + self.P * (self.q + self.r)
 
     @cached_property
-    def iU(self) -> np.ndarray:
+    def iU(self) -> ndarray:
         """i times the coefficient U of ξ, (M, n)."""
         return self.i * (self.eta * self.r - self.omega * self.q) - self.delta
 
     @cached_property
-    def slope(self) -> np.ndarray:
+    def slope(self) -> ndarray:
         """φ′ = ∂φ/∂Δ, (M, n), Equation 4.7 of the site."""
         return self.P * self.iU / self.tau
 
     @cached_property
-    def R(self) -> np.ndarray:
+    def R(self) -> ndarray:
         """R = P/Γ."""
         return self.P / self.tau
 
     @property
-    def chi(self) -> np.ndarray:
+    def chi(self) -> ndarray:
         """χ = φ′ + iω, (M, n), without cancellation."""
         waves = self.omega * (1 + self.P * self.r) + self.P * self.eta * self.r
         return (self.i * waves - self.P * self.delta) / self.tau
@@ -164,7 +165,7 @@ class Dimension:
         """The same pairs with the second windows as the first ones."""
         return replace(self, q=self.r, r=self.q, omega=self.eta, eta=self.omega, delta=-self.delta)
 
-    def exponent(self) -> np.ndarray:
+    def exponent(self) -> ndarray:
         """The exponent φ, (M, n), Equation 4.5 of the site."""
         P = self.P
         q = self.q
@@ -177,7 +178,7 @@ class Dimension:
         return self.i * turn / self.tau - 0.5 * real
 
 # %% ../../nbs/04_interdomain.ipynb #868e7ee1
-def dimension(P: np.ndarray, A: Windows, B: Windows, d: int, sign: float) -> Dimension:
+def dimension(P: ndarray, A: Windows, B: Windows, d: int, sign: float) -> Dimension:
     """Dimension d of windows A (M of them) and B (n), with the frequencies of B times `sign`."""
     q = omega = r = eta = np.zeros((1, 1))
     if not A.plain:
@@ -197,20 +198,20 @@ class Beam(NamedTuple):
     """
 
     sign: float
-    amplitude: np.ndarray  # (M, n)
+    amplitude: ndarray  # (M, n)
     # the factors of the table, 1 where nothing is differentiated
-    row: np.ndarray
-    column: np.ndarray
+    row: ndarray
+    column: ndarray
     # its correction where both are differentiated along the same dimension
-    both: np.ndarray | float
+    both: ndarray | float
 
     @property
-    def factor(self) -> np.ndarray:
+    def factor(self) -> ndarray:
         """The entry of the table, (M, n) or of fewer entries."""
         return self.row * self.column + self.both
 
 
-def beam_of(variance: float, P: np.ndarray, A: Windows, B: Windows, sign: float) -> Beam:
+def beam_of(variance: float, P: ndarray, A: Windows, B: Windows, sign: float) -> Beam:
     """The beam of windows A and B for the kernel variance · exp(−½ Σ_d P_d Δ_d²)."""
     exponent = sum(dimension(P, A, B, d, sign).exponent() for d in range(len(P)))
     if A.waves or B.waves:
@@ -232,12 +233,12 @@ def beam_of(variance: float, P: np.ndarray, A: Windows, B: Windows, sign: float)
 class Adjoints(NamedTuple):
     """The adjoints (M, n) of φ, φ′ and R in one dimension; 0 where φ′ and R do not occur."""
 
-    W: np.ndarray
-    U: np.ndarray | float
-    C: np.ndarray | float
+    W: ndarray
+    U: ndarray | float
+    C: ndarray | float
 
 
-def first_sums(pair: Dimension, bar: Adjoints, axis: int) -> tuple[np.ndarray | float, ...]:
+def first_sums(pair: Dimension, bar: Adjoints, axis: int) -> tuple[ndarray | float, ...]:
     """Derivatives with respect to the log width and the frequency of the first windows, summed over
     the second ones along `axis`.
     """
@@ -268,8 +269,8 @@ def no_gradient(A: Windows) -> Parameters:
 
 
 def beam_pull(
-    P: np.ndarray, A: Windows, B: Windows, beam: Beam, K_bar: np.ndarray
-) -> tuple[np.ndarray, Parameters, Parameters]:
+    P: ndarray, A: Windows, B: Windows, beam: Beam, K_bar: ndarray
+) -> tuple[ndarray, Parameters, Parameters]:
     """The derivatives of Σ K_bar ∘ K for one beam: with respect to the log lengthscales (D,), and
     to the parameters of A and of B.
     """
@@ -297,7 +298,7 @@ def beam_pull(
     return by_lengthscale, a_by_name, b_by_name
 
 # %% ../../nbs/04_interdomain.ipynb #89cefa6f
-def inverse_squares(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+def inverse_squares(kernel: Kernel, X: ndarray) -> ndarray:
     """P (D,), one over the squared lengthscale of each column of X, 0 for those that do not matter.
     ValueError if the kernel does not fit the columns.
     """
@@ -308,9 +309,7 @@ def inverse_squares(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     return kernel.spread(active, row)[0]
 
 
-def stationary_gradient(
-    kernel: Kernel, variance: np.ndarray, lengthscale: np.ndarray
-) -> Parameters:
+def stationary_gradient(kernel: Kernel, variance: ndarray, lengthscale: ndarray) -> Parameters:
     """The derivatives by name, from those in the log variance and in the log lengthscale of each
     column (D,).
     """
@@ -331,7 +330,7 @@ def wave_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     beams = [beam_of(variance, P, A, B, sign) for sign in signs]
     K = reduce(add, [np.real(beam.amplitude * beam.factor) for beam in beams])
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         lengthscales, first, second = zip(
             *(beam_pull(P, A, B, beam, K_bar) for beam in beams), strict=True
         )
@@ -341,7 +340,7 @@ def wave_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     return K, pull
 
 # %% ../../nbs/04_interdomain.ipynb #ee5b8dd8
-def centred(P: np.ndarray, Z: np.ndarray, X: np.ndarray) -> tuple[Pairs, bool]:
+def centred(P: ndarray, Z: ndarray, X: ndarray) -> tuple[Pairs, bool]:
     """The pairs of centres and data points, and whether their squared differences, in units of
     the lengthscales, can be expanded; if so, the origin is moved to the mean centre.
     """
@@ -358,13 +357,13 @@ class RowCoefficients(NamedTuple):
     points: φ′ = R(shift − Δ) and χ = wave − RΔ.
     """
 
-    tau: np.ndarray
-    R: np.ndarray
-    shift: np.ndarray
-    wave: np.ndarray
+    tau: ndarray
+    R: ndarray
+    shift: ndarray
+    wave: ndarray
 
 
-def row_coefficients(P: np.ndarray, A: Windows) -> RowCoefficients:
+def row_coefficients(P: ndarray, A: Windows) -> RowCoefficients:
     """The coefficients of windows A (M); real if they have no waves."""
     tau = 1.0 + P * A.width**2
     i = 1j if A.waves else 0.0
@@ -372,9 +371,7 @@ def row_coefficients(P: np.ndarray, A: Windows) -> RowCoefficients:
     return RowCoefficients(tau=tau, R=P / tau, shift=shift, wave=i * A.frequency / tau)
 
 
-def data_waves(
-    variance: float, P: np.ndarray, A: Windows, pairs: Pairs, expand: bool
-) -> np.ndarray:
+def data_waves(variance: float, P: ndarray, A: Windows, pairs: Pairs, expand: bool) -> ndarray:
     """variance · exp(Σ_d φ_d + i phase), (M, n), for pairs of windows and points; real if there
     are no waves. Equation 4.8 of the site.
     """
@@ -393,8 +390,8 @@ def data_waves(
 
 # %% ../../nbs/04_interdomain.ipynb #9f77b6ae
 def data_sums(
-    P: np.ndarray, A: Windows, moments: tuple[np.ndarray, np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, Parameters]:
+    P: ndarray, A: Windows, moments: tuple[ndarray, ndarray, ndarray]
+) -> tuple[ndarray, Parameters]:
     """Derivatives with respect to the log lengthscales (D,) and the windows' parameters, from
     the moments of the adjoint of φ.
     """
@@ -414,7 +411,7 @@ def data_sums(
     }
 
 # %% ../../nbs/04_interdomain.ipynb #b45dfa5b
-def points_bar(P: np.ndarray, A: Windows, pairs: Pairs, W: np.ndarray) -> np.ndarray:
+def points_bar(P: ndarray, A: Windows, pairs: Pairs, W: ndarray) -> ndarray:
     """Derivatives with respect to the points (n, D), from the adjoint W (M, n) of φ."""
     rows = row_coefficients(P, A)
     columns = np.hstack([rows.R * (pairs.A - rows.shift), rows.R])
@@ -431,7 +428,7 @@ def data_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     G = data_waves(float(kernel.variance), P, A, pairs, expand)
     K = np.ascontiguousarray(np.real(G))
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         W = K_bar * G
         lengthscale, a = data_sums(P, A, moments_of_differences(W, pairs, expand))
         b = no_gradient(B)
@@ -455,27 +452,25 @@ class Group(NamedTuple):
         If `windows` are blurs that are subtracted, the windows from which they are.
     """
 
-    rows: slice | np.ndarray
+    rows: slice | ndarray
     windows: Windows
     waves: Windows | None = None
 
-    def adjoint(self, K_bar: np.ndarray) -> np.ndarray:
+    def adjoint(self, K_bar: ndarray) -> ndarray:
         """The adjoint of the covariances of these windows, from that of all (A, n)."""
         bar = K_bar[self.rows]
         if self.waves is None:
             return bar
         return -self.waves.level[:, None] * bar
 
-    def put(self, part: np.ndarray, K: np.ndarray) -> None:
+    def put(self, part: ndarray, K: ndarray) -> None:
         """Write the covariances of these windows into those of all (A, n), or subtract them."""
         if self.waves is None:
             K[self.rows] = part
         else:
             K[self.rows] += -self.waves.level[:, None] * part
 
-    def add(
-        self, gradient: Parameters, total: Parameters, bar: np.ndarray, part: np.ndarray
-    ) -> None:
+    def add(self, gradient: Parameters, total: Parameters, bar: ndarray, part: ndarray) -> None:
         """Add the derivatives with respect to these windows to those for all. `part` are their
         covariances and `bar` is the adjoint.
         """
@@ -507,14 +502,14 @@ def groups_of(A: Windows) -> list[Group]:
     return groups
 
 
-def as_slice(rows: np.ndarray) -> slice | np.ndarray:
+def as_slice(rows: ndarray) -> slice | ndarray:
     """Increasing numbers of rows, as a slice if they follow each other."""
     if rows[-1] - rows[0] + 1 == len(rows):
         return slice(rows[0], rows[-1] + 1)
     return rows
 
 # %% ../../nbs/04_interdomain.ipynb #37f2fc01
-def assembled(parts: Sequence[np.ndarray], groups: Sequence[Group], size: int) -> np.ndarray:
+def assembled(parts: Sequence[ndarray], groups: Sequence[Group], size: int) -> ndarray:
     """The matrix with `size` rows, from the rows of each group."""
     if len(parts) == 1:
         return parts[0]
@@ -524,7 +519,7 @@ def assembled(parts: Sequence[np.ndarray], groups: Sequence[Group], size: int) -
     return K
 
 # %% ../../nbs/04_interdomain.ipynb #b567cf2d
-def level_gradient(waves: Windows, gradient: Parameters, change: np.ndarray) -> Parameters:
+def level_gradient(waves: Windows, gradient: Parameters, change: ndarray) -> Parameters:
     """Derivatives with respect to windows, from those with respect to what is subtracted from them
     and with respect to the logarithm of its level (A,).
     """
@@ -536,7 +531,7 @@ def level_gradient(waves: Windows, gradient: Parameters, change: np.ndarray) -> 
     }
 
 # %% ../../nbs/04_interdomain.ipynb #1bbc3eee
-def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], np.ndarray]:
+def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], ndarray]:
     """The function of j that returns Fⱼ (M, n), where F₀ = k(r) and Fⱼ₊₁ = Fⱼ′/r, for kernels that
     have slopes. A term that is infinite at r = 0 is set to 0 there.
     """
@@ -548,7 +543,7 @@ def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], np.ndarray]:
     x = np.sqrt(c) * pairs.distances()
     decay = kernel.variance * np.exp(-x)
 
-    def series(j: int) -> np.ndarray:
+    def series(j: int) -> ndarray:
         if not smooth:
             return c**j * matern32_term(j, x) * decay
         if j == 0:
@@ -558,7 +553,7 @@ def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], np.ndarray]:
     return series
 
 
-def matern32_term(j: int, x: np.ndarray) -> np.ndarray | float:
+def matern32_term(j: int, x: ndarray) -> ndarray | float:
     """(1 + x)e⁻ˣ after j applications of (1/x) d/dx, over e⁻ˣ; 0 where it is infinite."""
     if j == 0:
         return 1 + x
@@ -598,7 +593,7 @@ def slopes_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
         both = s @ t.T
         K -= series(1) * both
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         row_bar = column_bar = K_bar * F
         W = K_bar * factor
         W *= series(order + 1)
@@ -629,13 +624,13 @@ def slopes_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
 
 # %% ../../nbs/04_interdomain.ipynb #0f4e97ea
 def projection_pull(
-    bar: np.ndarray,
-    s: np.ndarray,
-    z: np.ndarray,
-    x: np.ndarray,
-    z_bar: np.ndarray,
-    x_bar: np.ndarray,
-) -> np.ndarray:
+    bar: ndarray,
+    s: ndarray,
+    z: ndarray,
+    x: ndarray,
+    z_bar: ndarray,
+    x_bar: ndarray,
+) -> ndarray:
     """Pull `bar` (M, n), the adjoint of Σ_d s_d (z_d − x_d), back: add to the derivatives with
     respect to z (M, D) and x (n, D), in place, and return those for the log of each s_d (D,),
     with the sign reversed.
@@ -654,7 +649,7 @@ def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool = False) ->
     """Covariances (M, n) of function values, computed by the kernel itself, and their pull-back."""
     K, pull_first = kernel.vjp(A.centre, None if one_set else B.centre)
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         a = no_gradient(A)
         b = no_gradient(B)
         gradient, a["Z"] = pull_first(K_bar)
@@ -666,7 +661,7 @@ def values_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool = False) ->
     return K, pull
 
 # %% ../../nbs/04_interdomain.ipynb #c26dcf04
-def linear_point(A: Windows) -> tuple[Windows, Callable[[np.ndarray], Parameters]]:
+def linear_point(A: Windows) -> tuple[Windows, Callable[[ndarray], Parameters]]:
     """The points by which a linear function replaces windows, Equation 4.10 of the site, and the
     pull-back of their coordinates (A, D) to the parameters of the windows.
     """
@@ -677,7 +672,7 @@ def linear_point(A: Windows) -> tuple[Windows, Callable[[np.ndarray], Parameters
     sine = size * np.sin(A.phase)[:, None] * value
     point = cosine * np.where(value, A.centre, A.direction) - sine * A.frequency * area
 
-    def pull(bar: np.ndarray) -> Parameters:
+    def pull(bar: ndarray) -> Parameters:
         total = np.sum(bar * point, axis=1)[:, None]
         wave = sine * area * bar
         by_frequency = -A.frequency * area * total - wave
@@ -698,17 +693,17 @@ def linear_vjp(kernel: Linear, A: Windows, B: Windows) -> CrossCovariance:
     point_B, pull_B = linear_point(B)
     K, pull_points = values_vjp(kernel, point_A, point_B)
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         gradient, a, b = pull_points(K_bar)
         return gradient, pull_A(a["Z"]), pull_B(b["Z"])
 
     return K, pull
 
 # %% ../../nbs/04_interdomain.ipynb #d0aa8c04
-def transposed(K: np.ndarray, pull: CrossPullBack) -> CrossCovariance:
+def transposed(K: ndarray, pull: CrossPullBack) -> CrossCovariance:
     """The covariances (n, M) of two sets in the other order, and their pull-back."""
 
-    def pull_back(K_bar: np.ndarray) -> CrossGradient:
+    def pull_back(K_bar: ndarray) -> CrossGradient:
         gradient, a, b = pull(K_bar.T)
         return gradient, b, a
 
@@ -719,7 +714,7 @@ def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> CrossCovarian
     """Covariances (M, n) of windows under a sum of kernels, and their pull-back."""
     matrices, pulls = zip(*(pair_vjp(part, A, B, one_set) for part in kernel.kernels), strict=True)
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         gradients, a, b = zip(*(pull_part(K_bar) for pull_part in pulls), strict=True)
         return numbered(gradients), added(a), added(b)
 
@@ -727,7 +722,7 @@ def sum_vjp(kernel: Sum, A: Windows, B: Windows, one_set: bool) -> CrossCovarian
 
 # %% ../../nbs/04_interdomain.ipynb #7d1c0a42
 @cache
-def normal_points(D: int) -> np.ndarray:
+def normal_points(D: int) -> ndarray:
     """E points (E, D) with mean 0 and covariance I, spread as N(0, I) is; E = 32, or more in
     more than 16 dimensions.
     """
@@ -753,8 +748,8 @@ class WindowSums(NamedTuple):
     """
 
     points: Windows
-    step: np.ndarray
-    wave: np.ndarray
+    step: ndarray
+    wave: ndarray
 
 
 def window_sums_of(A: Windows) -> WindowSums:
@@ -771,9 +766,7 @@ def window_sums_of(A: Windows) -> WindowSums:
     return WindowSums(replace(still, centre=centre), step, np.exp(1j * angle) / E)
 
 # %% ../../nbs/04_interdomain.ipynb #7d1d0a01
-def sums_pull(
-    A: Windows, sums: WindowSums, points_bar: np.ndarray, weight_bar: np.ndarray
-) -> Parameters:
+def sums_pull(A: Windows, sums: WindowSums, points_bar: ndarray, weight_bar: ndarray) -> Parameters:
     """The derivatives with respect to windows A from those with respect to their points (AE, D)
     and the weights of these (A, E).
     """
@@ -806,7 +799,7 @@ def points_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool) -> CrossCo
     G = G.reshape(*weights_A.shape, *weights_B.shape)
     half = np.einsum("mqnr,nr->mqn", G, weights_B)
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         half_bar = K_bar[:, None] * weights_A[:, :, None]
         G_bar = np.einsum("mqn,nr->mqnr", half_bar, weights_B)
         gradient, a, b = pull_G(G_bar.reshape(weights_A.size, weights_B.size))
@@ -839,7 +832,7 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> CrossCovariance:
         pair = pair_vjp(kernel.kernels[k], sides_A[of_A], sides_B[of_B])
         matrices[k, of_A, of_B], pulls[k, of_A, of_B] = pair
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         bars = {factor: np.zeros_like(K_bar) for factor in matrices}
         for term in terms:
             values = [matrices[factor] for factor in term]
@@ -904,7 +897,7 @@ def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
 def white_vjp(A: Windows, B: Windows) -> CrossCovariance:
     """The covariances of windows with a width under white noise, all 0, and their pull-back."""
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         return {"log_variance": np.zeros(())}, no_gradient(A), no_gradient(B)
 
     return np.zeros((len(A.centre), len(B.centre))), pull
@@ -939,7 +932,7 @@ def windows_vjp(kernel: Kernel, A: Windows, B: Windows | None = None) -> CrossCo
         strips.append(assembled(strip, columns, len(second.centre)).T)
     K = np.ascontiguousarray(assembled(strips, rows, len(A.centre)))
 
-    def pull(K_bar: np.ndarray) -> CrossGradient:
+    def pull(K_bar: ndarray) -> CrossGradient:
         gradients = []
         a = no_gradient(A)
         b = no_gradient(second)
@@ -984,13 +977,13 @@ class WindowFeatures(Features):
         """Kuu (M, M) and its pull-back, see `Features`."""
         K, pull = windows_vjp(kernel, self.windows())
 
-        def pull_back(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
+        def pull_back(K_bar: ndarray) -> tuple[Parameters, Parameters]:
             gradient, a, b = pull(K_bar)
             return gradient, features_gradient(self, added([a, b]))
 
         return K, pull_back
 
-    def Kuf_vjp(self, kernel: Kernel, X: np.ndarray) -> FeaturesCovariance:
+    def Kuf_vjp(self, kernel: Kernel, X: ndarray) -> FeaturesCovariance:
         """Kuf (M, N) and its pull-back, see `Features`."""
         observed = kernel.windows(X) if kernel.of_functionals else points(X)
         if observed.centre.shape[1] != self.Z.shape[1]:
@@ -1000,14 +993,14 @@ class WindowFeatures(Features):
             )
         K, pull = windows_vjp(kernel, self.windows(), replace(observed, data=True))
 
-        def pull_back(K_bar: np.ndarray) -> tuple[Parameters, Parameters]:
+        def pull_back(K_bar: ndarray) -> tuple[Parameters, Parameters]:
             gradient, a, _ = pull(K_bar)
             return gradient, features_gradient(self, a)
 
         return K, pull_back
 
 # %% ../../nbs/04_interdomain.ipynb #86de2025
-def per_dimension(value: ArrayLike, Z: np.ndarray, name: str) -> np.ndarray:
+def per_dimension(value: ArrayLike, Z: ndarray, name: str) -> ndarray:
     """A width or frequency as an array (D,) or (M, D); one number stands for all dimensions."""
     value = as_floats(value, name)
     if value.ndim == 0:
@@ -1058,8 +1051,8 @@ class GaussianBlur(WindowFeatures):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("Z", "width")
-    Z: np.ndarray
-    width: np.ndarray
+    Z: ndarray
+    width: ndarray
 
     def __post_init__(self) -> None:
         Z = InducingPoints(self.Z).Z
@@ -1100,10 +1093,10 @@ class Wavelet(WindowFeatures):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("Z", "width", "frequency")
-    Z: np.ndarray
-    width: np.ndarray
-    frequency: np.ndarray
-    phase: float | np.ndarray = 0.0
+    Z: ndarray
+    width: ndarray
+    frequency: ndarray
+    phase: float | ndarray = 0.0
     zero_mean: bool = False
 
     def __post_init__(self) -> None:
@@ -1154,8 +1147,8 @@ class Derivative(WindowFeatures):
      [-0.607  0.607]]
     """
 
-    Z: np.ndarray
-    dims: np.ndarray
+    Z: ndarray
+    dims: ndarray
 
     def __post_init__(self) -> None:
         Z = InducingPoints(self.Z).Z

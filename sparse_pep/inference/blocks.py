@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..numerics.linalg import log1p_ratio, solve_each
@@ -24,7 +25,7 @@ from ..numerics.validation import as_floats
 class Partition:
     """The block to which each data point belongs."""
 
-    labels: np.ndarray  # (N,), can be sorted; kept as numbers 0 … B − 1 in the sorted order
+    labels: ndarray  # (N,), can be sorted; kept as numbers 0 … B − 1 in the sorted order
 
     def __post_init__(self) -> None:
         try:
@@ -44,7 +45,7 @@ class Partition:
         return len(self.sizes)
 
     @cached_property
-    def sizes(self) -> np.ndarray:
+    def sizes(self) -> ndarray:
         """Number of data points in each block, (B,)."""
         return np.bincount(self.labels)
 
@@ -56,7 +57,7 @@ class Partition:
                 "give one label for each row of X."
             )
 
-    def powers(self, power: ArrayLike) -> np.ndarray:
+    def powers(self, power: ArrayLike) -> ndarray:
         """Power of each data point (N,), from one number, one for each block (B,), or one for each
         data point (N,). If there are as many blocks as data points, entry n belongs to data point
         n.
@@ -75,7 +76,7 @@ class Partition:
             return power[self.labels]
         return self.shared(np.broadcast_to(power, N), "power")
 
-    def shared(self, values: np.ndarray, name: str) -> np.ndarray:
+    def shared(self, values: ndarray, name: str) -> ndarray:
         """Return `values` (N,), or raise a ValueError if they differ within a block."""
         first = values[np.unique(self.labels, return_index=True)[1]][self.labels]
         if np.any(first != values):
@@ -89,7 +90,7 @@ class Partition:
 
 # %% ../../nbs/12_blocks.ipynb #7c1f0a3e
 @one_blas_thread()  # as in `kmeans_points`
-def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+def clusters(scaled: ndarray, size: int, rng: np.random.Generator) -> list[ndarray]:
     """Numbers of the rows of `scaled` (n, D) in each cluster of at most `size` rows."""
     from sklearn.cluster import KMeans  # slow to import; workers of a cluster do without
 
@@ -107,7 +108,7 @@ def clusters(scaled: np.ndarray, size: int, rng: np.random.Generator) -> list[np
 
 # %% ../../nbs/12_blocks.ipynb #36d5f865
 def clustered_blocks(
-    X: np.ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()
+    X: ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()
 ) -> Partition:
     """Blocks of at most `size` inputs X (N, D) that lie close together, with each column scaled by
     its spread. Rows of a block agree in all values `shared`, such as weights. Cost O(N²D/size) for
@@ -134,10 +135,10 @@ class BlockChunk:
     """Some whole blocks that are processed together."""
 
     # numbers of the data points (G, b), one array for each size of block
-    members: tuple[np.ndarray, ...]
+    members: tuple[ndarray, ...]
 
     @cached_property
-    def rows(self) -> np.ndarray:
+    def rows(self) -> ndarray:
         """Numbers of all its data points (n,), in the order of the columns of Kuf."""
         return np.concatenate([group.ravel() for group in self.members])
 
@@ -150,14 +151,14 @@ class BlockChunk:
             for stop, group in zip(stops, self.members, strict=True)
         )
 
-    def views(self, V: np.ndarray) -> list[np.ndarray]:
+    def views(self, V: ndarray) -> list[ndarray]:
         """V (M, n) as stacks (G, M, b), one for each array of `members`; no copies."""
         return [
             V[:, columns].reshape(len(V), *group.shape).transpose(1, 0, 2)
             for columns, group in zip(self.columns, self.members, strict=True)
         ]
 
-    def product(self, V: np.ndarray, matrices: Sequence[np.ndarray]) -> np.ndarray:
+    def product(self, V: ndarray, matrices: Sequence[ndarray]) -> ndarray:
         """V_b times a matrix for each block (M, n), from a stack (G, b, b) for each array of
         `members`.
         """
@@ -166,7 +167,7 @@ class BlockChunk:
             np.matmul(own, matrix, out=out)
         return result
 
-    def join(self, stacks: Sequence[np.ndarray]) -> np.ndarray:
+    def join(self, stacks: Sequence[ndarray]) -> ndarray:
         """Values of data points (n, …), from a stack (G, b, …) for each array of `members`."""
         return np.concatenate([stack.reshape(-1, *stack.shape[2:]) for stack in stacks])
 
@@ -197,7 +198,7 @@ def block_chunks(blocks: Partition, n_inducing: int) -> list[BlockChunk]:
     return chunks
 
 # %% ../../nbs/12_blocks.ipynb #2ad054cd
-def block_cholesky(S: np.ndarray, power: np.ndarray) -> np.ndarray:
+def block_cholesky(S: ndarray, power: ndarray) -> ndarray:
     """Cholesky factors L (G, b, b) of I + αS, for S (G, b, b) and α (G,)."""
     try:
         return np.linalg.cholesky(np.eye(S.shape[-1]) + power[:, None, None] * S)
@@ -207,7 +208,7 @@ def block_cholesky(S: np.ndarray, power: np.ndarray) -> np.ndarray:
         ) from error
 
 # %% ../../nbs/12_blocks.ipynb #9ccb3804
-def log_det_ratio(S: np.ndarray, power: np.ndarray, lower: np.ndarray) -> np.ndarray:
+def log_det_ratio(S: ndarray, power: ndarray, lower: ndarray) -> ndarray:
     """log|I + αS| / α for each of G matrices (G,); at α = 0 the limit tr S (Equation 12.3 of the
     site). S (G, b, b) is symmetric with I + αS positive definite, and `lower` is from
     `block_cholesky`.
@@ -222,7 +223,7 @@ def log_det_ratio(S: np.ndarray, power: np.ndarray, lower: np.ndarray) -> np.nda
     return np.where(small, by_series, by_logarithm).sum(1)
 
 # %% ../../nbs/12_blocks.ipynb #2c8b7aaa
-def inverse_lower(lower: np.ndarray) -> np.ndarray:
+def inverse_lower(lower: ndarray) -> ndarray:
     """Inverses of G lower triangular matrices (G, b, b), by halves: [[P, 0], [C, S]]⁻¹ =
     [[P⁻¹, 0], [−S⁻¹CP⁻¹, S⁻¹]]. Cost Gb³/3 flops, nearly all in products.
     """
@@ -241,20 +242,20 @@ def inverse_lower(lower: np.ndarray) -> np.ndarray:
 class OuterSites(NamedTuple):
     """The sites of G blocks of size b, which follow from known or searched sites of their rows."""
 
-    precision: np.ndarray  # T (G, b, b)
-    shift: np.ndarray  # ν (G, b), or (G, b, K) for K outputs
-    terms: np.ndarray  # (G,), of log Z, in nats
-    root: np.ndarray | None = None  # R (G, b, b) with T = RRᵀ, for Gaussian noise
+    precision: ndarray  # T (G, b, b)
+    shift: ndarray  # ν (G, b), or (G, b, K) for K outputs
+    terms: ndarray  # (G,), of log Z, in nats
+    root: ndarray | None = None  # R (G, b, b) with T = RRᵀ, for Gaussian noise
     # E (G, b, b), the covariance of f given u under the tilted density, for other likelihoods
-    tilted_cov: np.ndarray | None = None
+    tilted_cov: ndarray | None = None
 
 # %% ../../nbs/12_blocks.ipynb #a8ec3085
 def gaussian_block_sites(
-    y: np.ndarray,
-    D: np.ndarray,
-    noise_variance: np.ndarray,
-    power: np.ndarray,
-    share: np.ndarray | None = None,
+    y: ndarray,
+    D: ndarray,
+    noise_variance: ndarray,
+    power: ndarray,
+    share: ndarray | None = None,
 ) -> OuterSites:
     """Sites of G blocks of size b at the fixed point, for Gaussian noise: T = R Rᵀ, the shift
     ν = Ty of the shape of y, (G, b) or (G, b, K), and the terms c_b of log Z_PEP.
@@ -284,7 +285,7 @@ def gaussian_block_sites(
     )
 
 # %% ../../nbs/12_blocks.ipynb #2705dfbd
-def unexplained_blocks(Kbb: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]:
+def unexplained_blocks(Kbb: ndarray, V: ndarray) -> tuple[ndarray, int]:
     """D = Kbb − VᵀV (G, b, b) for stacks Kbb (G, b, b) and V (G, M, b), and the number of
     variances that were negative and were set to 0. Cost 2GMb² flops.
     """
@@ -295,15 +296,13 @@ def unexplained_blocks(Kbb: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, int]
     return D, n_clipped
 
 # %% ../../nbs/12_blocks.ipynb #9585d3a4
-def block_roots(D: np.ndarray) -> np.ndarray:
+def block_roots(D: ndarray) -> ndarray:
     """Roots R (G, b, b) with D = R Rᵀ, for D (G, b, b) positive semi-definite up to rounding."""
     values, vectors = np.linalg.eigh(D)
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
 # %% ../../nbs/12_blocks.ipynb #6eec8700
-def outer_sites(
-    root: np.ndarray, precision: np.ndarray, shift: np.ndarray, power: np.ndarray
-) -> OuterSites:
+def outer_sites(root: ndarray, precision: ndarray, shift: ndarray, power: ndarray) -> OuterSites:
     """Sites T (G, b, b) and ν (G, b) of G blocks from the inner sites τ̃ and ν̃ (G, b) of their
     data points, the covariance E (G, b, b) of f given u under the tilted density, and the terms
     −log|I + αT̃D|/(2α) + ½α ν̃ᵀEν̃ (G,); Equation 12.9 of the site. `root` is R (G, b, b) with D =
@@ -327,14 +326,14 @@ def outer_sites(
 
 # %% ../../nbs/12_blocks.ipynb #a482e301
 def gaussian_block_adjoint(
-    T: np.ndarray,
-    D: np.ndarray,
-    noise_variance: np.ndarray,
-    squares: np.ndarray,
-    power: np.ndarray,
-    share: np.ndarray,
+    T: ndarray,
+    D: ndarray,
+    noise_variance: ndarray,
+    squares: ndarray,
+    power: ndarray,
+    share: ndarray,
     n_outputs: int,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray]:
     """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights (Equation 12.17
     of the site).
 
@@ -362,7 +361,7 @@ def gaussian_block_adjoint(
 STRIPS = 4
 
 
-def add_symmetric_product(S: np.ndarray, G: np.ndarray, V: np.ndarray) -> None:
+def add_symmetric_product(S: ndarray, G: ndarray, V: ndarray) -> None:
     """S += G Vᵀ in the lower triangle of S (M, M), for G and V (M, n) whose product is
     symmetric; in strips, so that little above the triangle is computed. Cost 1.25nM² flops.
     """
@@ -372,13 +371,13 @@ def add_symmetric_product(S: np.ndarray, G: np.ndarray, V: np.ndarray) -> None:
 
 # %% ../../nbs/12_blocks.ipynb #e47b80d3
 def with_inner_sites(
-    half: np.ndarray,
-    mu: np.ndarray,
-    D: np.ndarray,
+    half: ndarray,
+    mu: ndarray,
+    D: ndarray,
     site: OuterSites,
-    inner: tuple[np.ndarray, np.ndarray],
-    weight: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+    inner: tuple[ndarray, ndarray],
+    weight: ndarray,
+) -> tuple[ndarray, ndarray]:
     """Means (K, G, b) and variances (G, b) of f in G blocks whose sites of `weight` (G,) are
     replaced by all inner sites, Equation 12.18 of the site. `half` (G, M, b) is L_B⁻¹V_b, mu (G, b,
     K) the means, and `inner` τ̃ (G, b), ν̃ (K, G, b).

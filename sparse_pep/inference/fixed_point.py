@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..energy import posterior_terms
 from .blocks import Partition
@@ -44,11 +45,11 @@ class State(NamedTuple):
     posteriors: list[Posterior]  # q(u) of each latent function
     sums: Sums  # the sums of the sites over all data
     projection: Projection  # the projections at the cavities, summed over all data
-    scale: np.ndarray  # (C, 1), v of each latent function: 1, except in the tight form
+    scale: ndarray  # (C, 1), v of each latent function: 1, except in the tight form
 
 # %% ../../nbs/11_inference.ipynb #d2f6b40e
 def state_at(
-    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, depth: int, scale: np.ndarray
+    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, depth: int, scale: ndarray
 ) -> State | None:
     """The state for sites with these sums, or None if a posterior or a cavity is not a
     distribution.
@@ -95,7 +96,7 @@ class SearchOptions:
     """How the sites are searched for, where they are not known in closed form."""
 
     # sites (2, C, N) at which the search begins; by default the projections under the prior
-    start: np.ndarray | None = None
+    start: ndarray | None = None
     # the largest proposed change of a site at the end, in units of the posterior, and the largest
     # change of log Z relative to 1 + |log Z|
     tol: float = 1e-8
@@ -113,7 +114,7 @@ class Search:
 
     options: SearchOptions
     relative: float  # present relative accuracy of the quadrature
-    scale: np.ndarray  # (C, 1), v of each latent function for the next state
+    scale: ndarray  # (C, 1), v of each latent function for the next state
     # the last good state: one with a smaller proposed change or a higher log Z than before
     last: State | None = None
     change: float = np.inf  # its largest proposed change, in units of the posterior
@@ -219,7 +220,7 @@ class Convergence(NamedTuple):
     n_sweeps: int  # how many times all sites were updated; 0 in closed form
     change: float  # largest proposed change of a site at the end, in units of the posterior
     step: float  # the smallest step size that was used; 1 if no step was damped
-    trace: np.ndarray  # the log evidence at each sweep
+    trace: ndarray  # the log evidence at each sweep
 
 # %% ../../nbs/11_inference.ipynb #6c62cdd5
 @dataclass(eq=False)
@@ -232,15 +233,15 @@ class Fit:
     sums: Sums  # the sums of the sites over all data
     projection: Projection  # the projections at the cavities, summed over all data
     # (C, 1), v of each latent function: 1, except in the tight form of sites that are searched for
-    scale: np.ndarray
+    scale: ndarray
     convergence: Convergence
     shards: Shards | None = None  # the data; None where the fit no longer holds them
     # sites (2, C, N), or the state of a source, from which another search may start
     start: object = None
     # (N,), unexplained variances; they and the sites are None if the data are not in memory
-    dff: np.ndarray | None = None
-    site_precision: np.ndarray | None = None  # (C, N)
-    site_shift: np.ndarray | None = None  # (C, N), or (K, N) of K outputs
+    dff: ndarray | None = None
+    site_precision: ndarray | None = None  # (C, N)
+    site_shift: ndarray | None = None  # (C, N), or (K, N) of K outputs
     # whether each data point has a site of its own, which is not the case in blocks
     own_sites: bool = True
 
@@ -342,13 +343,13 @@ def add_sites(fit: Fit, shard: Shard) -> None:
 # %% ../../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()
 def infer(
-    Kuu: np.ndarray | Factor,
+    Kuu: ndarray | Factor,
     covariances: Covariances,
     likelihood: Likelihood,
-    y: np.ndarray,
-    power: float | np.ndarray,
-    weight: float | np.ndarray = 1.0,
-    blocks: np.ndarray | Partition | None = None,
+    y: ndarray,
+    power: float | ndarray,
+    weight: float | ndarray = 1.0,
+    blocks: ndarray | Partition | None = None,
     search: SearchOptions = STANDARD,
 ) -> Fit:
     """q(u) and log Z_PEP at the fixed point, for data in memory and any likelihood.
@@ -375,14 +376,14 @@ def infer(
 # %% ../../nbs/11_inference.ipynb #1d613927
 def left_out_piece(
     piece: Rows, stored: Stored | None, make: ShardMaker, posteriors: list[Posterior]
-) -> tuple[tuple[np.ndarray, np.ndarray], tuple[int]]:
+) -> tuple[tuple[ndarray, ndarray], tuple[int]]:
     """`EachRow.left_out` of a piece, returned in the place of its state, and nothing to add up."""
     shard = make(piece, stored)
     return shard.moments(shard.sharing.left_out, posteriors), (0,)
 
 
 @one_blas_thread()
-def left_out(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+def left_out(fit: Fit) -> tuple[ndarray, ndarray]:
     """The mean (C, N), or (K, N) of K outputs, and variance (C, N) of each fₙ given all other data
     (Equation 11.6 of the site), as in `EachRow.left_out`. Cost NM² flops for each latent function.
     """

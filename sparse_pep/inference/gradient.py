@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from .fixed_point import Fit
 from .shard import adjoints
@@ -19,10 +20,10 @@ from ..regression import Kuu_adjoint, whitened_moments
 class Gradient(NamedTuple):
     """Derivatives of log Z with respect to the covariances and all parameters."""
 
-    Kuu_bar: np.ndarray  # (M, M), with respect to Kuu without jitter; symmetric
-    pulled: np.ndarray  # (P,), sum of the vectors that the pull-backs returned, through Kuf and kff
-    likelihood_bar: np.ndarray  # (L,), with respect to the parameters of the likelihood
-    mean_bar: np.ndarray  # (Q,), and of the mean function
+    Kuu_bar: ndarray  # (M, M), with respect to Kuu without jitter; symmetric
+    pulled: ndarray  # (P,), sum of the vectors that the pull-backs returned, through Kuf and kff
+    likelihood_bar: ndarray  # (L,), with respect to the parameters of the likelihood
+    mean_bar: ndarray  # (Q,), and of the mean function
 
 # %% ../../nbs/13_energies.ipynb #a3bcc9b0
 def energy_gradient(fit: Fit) -> Gradient:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy import ndarray
 
 # %% ../../nbs/internals/inference/problem.ipynb #70b1e004
 if TYPE_CHECKING:
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
 class Rows(NamedTuple):
     """Rows of data in memory: all rows, or one piece of larger data."""
 
-    X: np.ndarray  # (n, D), inputs, float64, C order
-    y: np.ndarray | None = None  # (n,) or (n, K), targets; None in prediction
-    weight: float | np.ndarray = 1.0  # a row with weight 2 is equivalent to two copies of it
+    X: ndarray  # (n, D), inputs, float64, C order
+    y: ndarray | None = None  # (n,) or (n, K), targets; None in prediction
+    weight: float | ndarray = 1.0  # a row with weight 2 is equivalent to two copies of it
     # noise variance that is known and not trained, units y²
-    known_variance: float | np.ndarray = 0.0
+    known_variance: float | ndarray = 0.0
     # of each row; with None, all rows have the power of the model
-    power: float | np.ndarray | None = None
-    blocks: np.ndarray | None = None  # (n,), the label of each row's block, if rows share sites
+    power: float | ndarray | None = None
+    blocks: ndarray | None = None  # (n,), the label of each row's block, if rows share sites
     first: int = 0  # number of the first row, counted from 0, in a piece of larger data
 
-    def at(self, rows: slice | np.ndarray) -> "Rows":
+    def at(self, rows: slice | ndarray) -> "Rows":
         """Only these rows, perhaps as views; `first` is not changed."""
         parts = []
         for value in self[:-1]:

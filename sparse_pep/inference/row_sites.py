@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..likelihoods.base import Likelihood
 from ..numerics.parameters import Parameters, to_vector
@@ -20,7 +21,7 @@ from ..sites import new_site
 
 # %% ../../nbs/internals/inference/row_sites.ipynb #5ea1c021
 # derivatives in the parameters of a mean function, from those in its values (n,) or (n, C)
-MeanPullBack = Callable[[np.ndarray], Parameters]
+MeanPullBack = Callable[[ndarray], Parameters]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,15 +29,15 @@ class TargetRows:
     """The targets of n rows, and what belongs to each row besides its inputs."""
 
     # (n,) or (n, K), targets; with Gaussian noise, their prior mean has been subtracted
-    y: np.ndarray
-    power: np.ndarray  # (n,), α of each row
-    weight: np.ndarray  # (n,), w of each row
+    y: ndarray
+    power: ndarray  # (n,), α of each row
+    weight: ndarray  # (n,), w of each row
     pull_mean: MeanPullBack | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def mean_bar(self, f_bar: np.ndarray) -> np.ndarray | float:
+    def mean_bar(self, f_bar: ndarray) -> ndarray | float:
         """The derivatives in the parameters of the mean function (Q,), from those of each row in
         its f, (n,) or (C, n), without the weights.
         """
@@ -47,10 +48,10 @@ class TargetRows:
 # %% ../../nbs/internals/inference/row_sites.ipynb #f9ab9ccf
 def project(
     likelihood: Likelihood,
-    y: np.ndarray,
-    mean: np.ndarray,
-    var: np.ndarray,
-    power: np.ndarray,
+    y: ndarray,
+    mean: ndarray,
+    var: ndarray,
+    power: ndarray,
     accuracy: Accuracy = STRICT,
 ) -> Tilted:
     """The projection at cavities of f with mean and variance (C, N): `Likelihood.tilted` with d1
@@ -70,12 +71,12 @@ class KnownSites:
     """The sites of rows with Gaussian noise, which follow from the unexplained variances."""
 
     targets: TargetRows
-    noise_variance: np.ndarray  # (n,)
+    noise_variance: ndarray  # (n,)
     tight: bool = False
     # (n,), the share of each noise variance that is a trained parameter
-    trained: np.ndarray | float = 1.0
+    trained: ndarray | float = 1.0
     # (n,), the number of the noise variance of each row, if there are several
-    groups: np.ndarray | None = None
+    groups: ndarray | None = None
     n_groups: int = 1  # how many there are
     latent: int = 0  # the latent function that the sites belong to
     n_latent: int = 1  # and how many there are
@@ -100,15 +101,15 @@ class KnownSites:
             return 1.0
         return float(self.kappa.max(initial=0.0))
 
-    def of_latent(self, c: int, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def of_latent(self, c: int, rows: slice | ndarray) -> tuple[ndarray, ndarray]:
         """Precision (n,) and shift, (n,) or (K, n), of some rows for latent function c."""
         return self.precision[rows], self.shift[..., rows]
 
-    def stacked(self, rows: slice | np.ndarray = ALL) -> tuple[np.ndarray, np.ndarray]:
+    def stacked(self, rows: slice | ndarray = ALL) -> tuple[ndarray, ndarray]:
         """Precision (1, n) and shift, (1, n) or (K, n), of some rows."""
         return self.precision[None, rows], np.atleast_2d(self.shift)[:, rows]
 
-    def update(self, rows: slice, dff: np.ndarray) -> None:
+    def update(self, rows: slice, dff: ndarray) -> None:
         """Compute the sites of some rows, and their terms of log Z."""
         self.precision[rows], shift, self.terms[rows] = gaussian_sites(
             self.targets.y[rows],
@@ -128,7 +129,7 @@ class KnownSites:
         """The terms of log Z that follow from the sites of some rows alone."""
         return float(self.targets.weight[rows] @ self.terms[rows])
 
-    def form(self, c: int, rows: slice, dff: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def form(self, c: int, rows: slice, dff: ndarray) -> tuple[ndarray, ndarray]:
         """The effective power κγ and the ratio ξ (n,), as in `FixedSites`."""
         kappa = self.kappa[rows]
         gamma = self.gamma[rows]
@@ -136,8 +137,8 @@ class KnownSites:
         return kappa * gamma, ratio
 
     def log_noise_bar(
-        self, rows: slice, var: np.ndarray | float, d1: np.ndarray, dff: np.ndarray
-    ) -> np.ndarray:
+        self, rows: slice, var: ndarray | float, d1: ndarray, dff: ndarray
+    ) -> ndarray:
         """∂ log Z / ∂ log σ² (n,) of some rows, without the weights."""
         return log_noise_adjoint(
             var,
@@ -149,7 +150,7 @@ class KnownSites:
             self.gamma[rows],
         )
 
-    def likelihood_bar(self, log_noise_bar: np.ndarray) -> np.ndarray:
+    def likelihood_bar(self, log_noise_bar: ndarray) -> ndarray:
         """The derivatives in the log noise variances, one or several, from those of all rows."""
         shares = log_noise_bar * (self.targets.weight * self.trained)
         if self.groups is None:
@@ -160,27 +161,27 @@ class KnownSites:
 class SiteState(NamedTuple):
     """The sites of n data points during a search, for C latent functions."""
 
-    sites: np.ndarray  # (2, C, n), precision and shift
+    sites: ndarray  # (2, C, n), precision and shift
     # (2, C, n), the last sites at which the posterior and all cavities were distributions
-    last: np.ndarray
-    points: np.ndarray  # (h, 2, C, n), the sites of the last few sweeps
-    residuals: np.ndarray  # (h, 2, C, n), and the changes that were proposed for them
+    last: ndarray
+    points: ndarray  # (h, 2, C, n), the sites of the last few sweeps
+    residuals: ndarray  # (h, 2, C, n), and the changes that were proposed for them
 
     @classmethod
-    def at(cls, sites: np.ndarray, last: np.ndarray | None = None) -> "SiteState":
+    def at(cls, sites: ndarray, last: ndarray | None = None) -> "SiteState":
         """The state with these sites, without earlier sweeps."""
         none = np.zeros((0, *sites.shape))
         last = np.zeros_like(sites) if last is None else last
         return cls(sites=sites, last=last, points=none, residuals=none)
 
     @classmethod
-    def restored(cls, stored: tuple[np.ndarray, ...]) -> "SiteState":
+    def restored(cls, stored: tuple[ndarray, ...]) -> "SiteState":
         """The state of which all entries are stored, or the sites alone."""
         if len(stored) == 1:
             return cls.at(*stored)
         return cls(*stored)
 
-    def after(self, residual: np.ndarray, depth: int) -> "SiteState":
+    def after(self, residual: ndarray, depth: int) -> "SiteState":
         """The state with the present sites and their residual (2, C, n) as a further sweep, of
         which no more than `depth` + 1 are kept.
         """
@@ -195,7 +196,7 @@ class Step(NamedTuple):
     """
 
     backtrack: float = 0.0
-    gamma: np.ndarray = np.zeros(0)
+    gamma: ndarray = np.zeros(0)
     size: float = 1.0
 
 # %% ../../nbs/internals/inference/row_sites.ipynb #7c58cad4
@@ -224,7 +225,7 @@ class IteratedSites:
 
     targets: TargetRows
     likelihood: Likelihood
-    offset: np.ndarray | float = 0.0  # (n,) or (C, n), prior mean of f
+    offset: ndarray | float = 0.0  # (n,) or (C, n), prior mean of f
     # whether the means of q, averaged over the latent functions, are 0 at the fixed point
     centred: bool = False
     state: SiteState | None = None  # None until the search begins
@@ -240,36 +241,34 @@ class IteratedSites:
         """The largest power."""
         return float(self.targets.power.max(initial=0.0))
 
-    def of_latent(self, c: int, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def of_latent(self, c: int, rows: slice | ndarray) -> tuple[ndarray, ndarray]:
         """Precision and shift (n,) of some rows for latent function c."""
         precision, shift = self.state.sites[:, c]
         return precision[rows], shift[rows]
 
-    def stacked(self, rows: slice | np.ndarray = ALL) -> tuple[np.ndarray, np.ndarray]:
+    def stacked(self, rows: slice | ndarray = ALL) -> tuple[ndarray, ndarray]:
         """Precision and shift (C, n) of some rows."""
         precision, shift = self.state.sites[:, :, rows]
         return precision, shift
 
-    def update(self, rows: slice, dff: np.ndarray) -> None:
+    def update(self, rows: slice, dff: ndarray) -> None:
         """The sites do not follow from the unexplained variances, so nothing is done."""
 
     def sum_of_terms(self, rows: slice) -> float:
         """No term of log Z follows from the sites alone."""
         return 0.0
 
-    def form(self, c: int, rows: slice, dff: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def form(self, c: int, rows: slice, dff: ndarray) -> tuple[ndarray, ndarray]:
         """The power (n,) and the scale v of the conditional, as in `FixedSites`."""
         return self.targets.power[rows], self.scale[c]
 
-    def log_noise_bar(
-        self, rows: slice, var: np.ndarray | float, d1: np.ndarray, dff: np.ndarray
-    ) -> float:
+    def log_noise_bar(self, rows: slice, var: ndarray | float, d1: ndarray, dff: ndarray) -> float:
         """There is no noise variance."""
         return 0.0
 
     def prior_projection(
-        self, kff: np.ndarray, dff: np.ndarray, residual_variance: np.ndarray | float
-    ) -> np.ndarray:
+        self, kff: ndarray, dff: ndarray, residual_variance: ndarray | float
+    ) -> ndarray:
         """The sites (2, C, n) that the projection of each row under the prior proposes at power 1.
         A site whose precision would be negative is 0.
         """
@@ -288,8 +287,8 @@ class IteratedSites:
         return sites / (1.0 + (1.0 - self.targets.power) * (dff - residual_variance) * sites[0])
 
     def proposal(
-        self, tilted: Tilted, mean: np.ndarray, cavity_mean: np.ndarray, cavity_var: np.ndarray
-    ) -> np.ndarray:
+        self, tilted: Tilted, mean: ndarray, cavity_mean: ndarray, cavity_var: ndarray
+    ) -> ndarray:
         """The new sites (2, C, n) that projections at these cavities propose; `mean` (C, n) is that
         of the marginals. A site that is not finite stays as it is.
         """

@@ -12,6 +12,7 @@ from functools import reduce
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy import ndarray
 
 from ..energy import datum_terms
 from .problem import Rows, RowSource
@@ -38,7 +39,7 @@ LIMITS = {
 }
 
 
-def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
+def per_row(n_rows: int, **values: float | ndarray) -> list[ndarray]:
     """Each of the values as an array (N,) with one number for each row. ValueError if the number of
     values is neither 1 nor N, or if a value is out of its range.
     """
@@ -60,7 +61,7 @@ def per_row(n_rows: int, **values: float | np.ndarray) -> list[np.ndarray]:
 class MaxReduce(NamedTuple):
     """A number or an array whose sum with another is the larger of the two, entry by entry."""
 
-    value: float | np.ndarray
+    value: float | ndarray
 
     def __add__(self, other: "MaxReduce | int") -> "MaxReduce":
         if isinstance(other, MaxReduce):
@@ -85,8 +86,8 @@ def added_parts(total: Part | None, part: Part) -> Part:
 class Sums(NamedTuple):
     """The sums over data points that determine q(u). All entries add up over shards."""
 
-    precision: np.ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
-    shift: np.ndarray  # (C, M), or (1, M, K) for K outputs: V (wν)
+    precision: ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
+    shift: ndarray  # (C, M), or (1, M, K) for K outputs: V (wν)
     # terms of log Z that follow from the sites alone, in nats; Σ w c with Gaussian noise
     terms: float
     n_clipped: int  # how many unexplained variances came out negative and were set to 0
@@ -113,28 +114,28 @@ class Projection(NamedTuple):
     # distribution
     terms: float = 0.0
     # (P,), derivatives of log Z in the parameters of the likelihood
-    likelihood_bar: np.ndarray | float = 0.0
-    mean_bar: np.ndarray | float = 0.0  # (Q,), and of the mean function
+    likelihood_bar: ndarray | float = 0.0
+    mean_bar: ndarray | float = 0.0  # (Q,), and of the mean function
     # the largest proposed change of a site, in units of the posterior
     change: MaxReduce = MaxReduce(0.0)
     smallest: MaxReduce = MaxReduce(-np.inf)  # minus the smallest ρ
     error: MaxReduce = MaxReduce(0.0)  # the largest estimated error of the quadrature
     # (h, h), inner products of the last differences of residuals, in units of the posterior
-    gram: np.ndarray | float = 0.0
-    with_last: np.ndarray | float = 0.0  # (h,), and of these with the present residual
+    gram: ndarray | float = 0.0
+    with_last: ndarray | float = 0.0  # (h,), and of these with the present residual
     weight: float = 0.0  # Σ w over the rows whose sites are searched for
-    curvature: np.ndarray | float = 0.0  # (C,), Σ w D d₂ of each latent function
+    curvature: ndarray | float = 0.0  # (C,), Σ w D d₂ of each latent function
 
 # %% ../../nbs/10_shards.ipynb #8742daef
 class Adjoints(NamedTuple):
     """The part of the gradient of log Z that is a sum over data points."""
 
-    outer: np.ndarray  # (C, M, M), V diag(we) Vᵀ of each latent function
+    outer: ndarray  # (C, M, M), V diag(we) Vᵀ of each latent function
     # (P,), derivatives in the P parameters of kernel and features, through Kuf and kff
-    pulled: np.ndarray
+    pulled: ndarray
     # in the parameters of the likelihood; 0 where `Projection` has them
-    likelihood_bar: np.ndarray | float = 0.0
-    mean_bar: np.ndarray | float = 0.0  # and of the mean function
+    likelihood_bar: ndarray | float = 0.0
+    mean_bar: ndarray | float = 0.0  # and of the mean function
 
 # %% ../../nbs/10_shards.ipynb #b44178c3
 KEPT_V = 25_000_000  # entries of V that a shard keeps from one question to the next: 200 MB
@@ -143,10 +144,10 @@ KEPT_KUF = 12_500_000  # and of Kuf, which the pull-backs hold: 100 MB
 # %% ../../nbs/10_shards.ipynb #5ea1c028
 # Derivatives (P,) in the parameters of kernel and features, from those in Kuf (M, n) and in the
 # prior variances (n,), or in each stack of prior covariances.
-PullBack = Callable[..., np.ndarray]
+PullBack = Callable[..., ndarray]
 # Of a chunk: Kuf (M, n), the prior variances (n,), or stacks of covariances in blocks, and their
 # pull-back. Without a pull-back, Kuf may be overwritten.
-Covariances = Callable[..., tuple[np.ndarray, np.ndarray, PullBack | None]]
+Covariances = Callable[..., tuple[ndarray, ndarray, PullBack | None]]
 
 
 @dataclass(eq=False)
@@ -165,10 +166,10 @@ class Shard:
         self.keeps_V = self.keeps and self.sharing.keeps_V and size <= KEPT_V
         self.keeps_Kuf = self.keeps_V and size <= KEPT_KUF
         # V and pull-back of each chunk
-        self.kept: dict[int, tuple[np.ndarray, PullBack | None]] = {}
+        self.kept: dict[int, tuple[ndarray, PullBack | None]] = {}
         self.sums: Sums | None = None  # the answer to the first question for the present sites
 
-    def V_of(self, i: int) -> np.ndarray:
+    def V_of(self, i: int) -> ndarray:
         """V (M, n) of chunk i, which must not be changed."""
         if i in self.kept:
             return self.kept[i][0]
@@ -179,7 +180,7 @@ class Shard:
             self.kept[i] = V, pull if self.keeps_Kuf else None
         return V
 
-    def last_V_of(self, i: int) -> tuple[np.ndarray, PullBack]:
+    def last_V_of(self, i: int) -> tuple[ndarray, PullBack]:
         """V (M, n) of chunk i, which may be overwritten, and the pull-back of its covariances.
         Both are kept no longer.
         """
@@ -191,13 +192,13 @@ class Shard:
             self.describe(i, prior, V)
         return V, pull
 
-    def describe(self, i: int, prior: np.ndarray, V: np.ndarray) -> None:
+    def describe(self, i: int, prior: ndarray, V: ndarray) -> None:
         """Compute what chunk i leaves unexplained, unless it is known."""
         if i not in self.sharing.ready:
             self.sharing.compute_residual_variance(i, prior, V)
             self.sharing.ready.add(i)
 
-    def begin(self, start: np.ndarray | None = None) -> None:
+    def begin(self, start: ndarray | None = None) -> None:
         """Start a search at given sites (2, C, n), or else at the projection of each row under
         the prior.
         """
@@ -215,7 +216,7 @@ class Shard:
 
     def moments(
         self,
-        of_chunk: Callable[[int, np.ndarray, Sequence[Posterior]], Moments],
+        of_chunk: Callable[[int, ndarray, Sequence[Posterior]], Moments],
         posteriors: Sequence[Posterior],
     ) -> Moments:
         """Moments of all rows, from those of each chunk: `marginals` or `left_out` of `sharing`."""
@@ -232,7 +233,7 @@ class Shard:
         return mean, var
 
 # %% ../../nbs/10_shards.ipynb #b4712acc
-def noise_sums(sites: KnownSites, dff: np.ndarray) -> tuple[float, float, float]:
+def noise_sums(sites: KnownSites, dff: ndarray) -> tuple[float, float, float]:
     """Σ w D/σ², Σ w y²/σ² over all outputs and Σ w log 2πσ²."""
     weight = sites.targets.weight
     noise = sites.noise_variance
@@ -254,7 +255,7 @@ def site_sums(shard: Shard) -> Sums:
     M = len(shard.Kuu.lower)
     outputs = sites.targets.y.shape[1:]
 
-    def work(numbers: Sequence[int]) -> tuple[np.ndarray, np.ndarray, float]:
+    def work(numbers: Sequence[int]) -> tuple[ndarray, ndarray, float]:
         S = np.zeros((sites.n_latent, M, M))
         s = np.zeros((sites.n_latent, M, *outputs))
         terms = 0.0
@@ -293,7 +294,7 @@ def site_sums(shard: Shard) -> Sums:
     return shard.sums
 
 
-def start_sites(shard: Shard, start: np.ndarray | None = None) -> Sums:
+def start_sites(shard: Shard, start: ndarray | None = None) -> Sums:
     """The answer of `site_sums` at the beginning of a search: from the sites `start` (2, C, N) of
     all data, or from those that the shard has, without the sweeps of the search that led to them.
     """
@@ -310,7 +311,7 @@ def project_sites(
     posteriors: Sequence[Posterior],
     accuracy: Accuracy,
     depth: int,
-    scale: np.ndarray | float = 1.0,
+    scale: ndarray | float = 1.0,
 ) -> Projection:
     """The sums over the rows of a shard of what the projections return, given q(u); the shard
     stores the proposed sites and those of `depth` earlier sweeps. `scale` is v (C, 1), by which the
@@ -370,7 +371,7 @@ def adjoints(
     shard: Shard,
     moments: Sequence[WhitenedMoments],
     short: bool = False,
-    scale: np.ndarray | None = None,
+    scale: ndarray | None = None,
 ) -> Adjoints:
     """The part of the gradient of log Z at the fixed point that is a sum over the rows. The shard
     releases what it has kept of V and the pull-backs, and of the search.
@@ -392,7 +393,7 @@ def adjoints(
     if not sites.known and scale is not None:
         sites.scale = scale
 
-    def work(numbers: Sequence[int]) -> tuple[np.ndarray, np.ndarray | float]:
+    def work(numbers: Sequence[int]) -> tuple[ndarray, ndarray | float]:
         outer = np.zeros((len(moments), M, M))
         pulled = 0.0
         for i in numbers:
@@ -419,7 +420,7 @@ def adjoints(
 # %% ../../nbs/10_shards.ipynb #a16441b7
 Result = TypeVar("Result", bound=tuple)
 Statistic = Callable[[Shard], Result]  # one of the functions above, with its arguments bound
-Stored = tuple[np.ndarray, ...]  # what a source keeps of a piece of data: the entries of its state
+Stored = tuple[ndarray, ...]  # what a source keeps of a piece of data: the entries of its state
 # the shard of a piece of data, from the piece and what is stored; it can be sent to workers
 ShardMaker = Callable[..., Shard]
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from sparse_pep.inference.blocks import (
     OuterSites,
@@ -39,15 +40,15 @@ from ..sites import Posterior, cavity, marginals, unexplained_variance
 class RowsAdjoint(NamedTuple):
     """What the gradient needs of the rows of a chunk, for one latent function."""
 
-    bars: tuple[np.ndarray, ...]  # the arguments of the pull-back
-    d1: np.ndarray  # (n,) or (K, n), without the weight
-    log_noise_bar: np.ndarray | float  # ∂ log Z / ∂ log σ² (n,), without the weight
+    bars: tuple[ndarray, ...]  # the arguments of the pull-back
+    d1: ndarray  # (n,) or (K, n), without the weight
+    log_noise_bar: ndarray | float  # ∂ log Z / ∂ log σ² (n,), without the weight
 
 # %% ../../nbs/internals/inference/sharing.ipynb #54a4e008
-Moments = tuple[np.ndarray, np.ndarray]  # means, (C, n) or (K, n), and variances (C, n)
+Moments = tuple[ndarray, ndarray]  # means, (C, n) or (K, n), and variances (C, n)
 
 
-def without_own_site(moments: Moments, sites: Moments, weight: np.ndarray | float) -> Moments:
+def without_own_site(moments: Moments, sites: Moments, weight: ndarray | float) -> Moments:
     """The moments of n variables after the removal of `weight` times their own site from each. The
     mean is NaN where no distribution remains.
     """
@@ -77,7 +78,7 @@ class EachRow:
         self.clipped: dict[int, int] = {}  # number of clipped variances of each chunk
         self.ready: set[int] = set()  # chunks whose unexplained variances are known
 
-    def compute_residual_variance(self, i: int, kff: np.ndarray, V: np.ndarray) -> None:
+    def compute_residual_variance(self, i: int, kff: ndarray, V: ndarray) -> None:
         """Store the unexplained variances of chunk i, and its sites if these are known."""
         rows = self.rows[i]
         dff, self.clipped[i] = unexplained_variance(kff, V)
@@ -88,7 +89,7 @@ class EachRow:
     def forget_sites(self) -> None:
         """Nothing is computed from the sites that could be kept."""
 
-    def add_sites(self, c: int, i: int, V: np.ndarray, S: np.ndarray, s: np.ndarray) -> float:
+    def add_sites(self, c: int, i: int, V: ndarray, S: ndarray, s: ndarray) -> float:
         """Add the sites of chunk i to S (M, M) and to s, (M,) or (M, K); return their terms of
         log Z.
         """
@@ -99,12 +100,12 @@ class EachRow:
         add_weighted(S, V, weight * precision)
         return self.sites.sum_of_terms(rows)
 
-    def marginals(self, i: int, V: np.ndarray, posteriors: Sequence[Posterior]) -> Moments:
+    def marginals(self, i: int, V: ndarray, posteriors: Sequence[Posterior]) -> Moments:
         """Of wₙᵀu under q, for the rows of chunk i."""
         means, variances = zip(*(marginals(q, V) for q in posteriors), strict=True)
         return np.vstack(means), np.stack(variances)
 
-    def left_out(self, i: int, V: np.ndarray, posteriors: Sequence[Posterior]) -> Moments:
+    def left_out(self, i: int, V: ndarray, posteriors: Sequence[Posterior]) -> Moments:
         """Of fₙ given all other rows, for the rows of chunk i. A row is left out with its whole
         weight.
         """
@@ -118,10 +119,10 @@ class EachRow:
         self,
         c: int,
         i: int,
-        V: np.ndarray,
+        V: ndarray,
         moments: WhitenedMoments,
         factors: VFEFactors | None,
-        outer: np.ndarray,
+        outer: ndarray,
     ) -> RowsAdjoint:
         """The adjoints of Kuf (M, n), in the memory of V, and of kff (n,). The `factors` are those
         of the short form at power 0; otherwise V diag(we) Vᵀ is added to `outer` (M, M).
@@ -143,10 +144,10 @@ class EachRow:
 class BlockAdjoint(NamedTuple):
     """The adjoints of G blocks of size b."""
 
-    outer: np.ndarray  # we (G, b, b), summed over outputs
-    Kbb_bar: np.ndarray  # (G, b, b)
-    d1: np.ndarray  # (G, b, K), without the weight
-    log_noise_bar: np.ndarray | float = 0.0  # ∂ log Z / ∂ log σ² (G, b), without the weight
+    outer: ndarray  # we (G, b, b), summed over outputs
+    Kbb_bar: ndarray  # (G, b, b)
+    d1: ndarray  # (G, b, K), without the weight
+    log_noise_bar: ndarray | float = 0.0  # ∂ log Z / ∂ log σ² (G, b), without the weight
 
 # %% ../../nbs/internals/inference/sharing.ipynb #5ea1c031
 KEPT_SITES = 2_000_000  # entries of the D_b: they and R are kept for the gradient up to 32 MB
@@ -160,7 +161,7 @@ class InBlocks:
     own_sites = False
     residual_variance = 0.0  # the cavities are those of f itself
 
-    def __init__(self, sites: Sites, n_inducing: int, labels: np.ndarray | Partition) -> None:
+    def __init__(self, sites: Sites, n_inducing: int, labels: ndarray | Partition) -> None:
         targets = sites.targets
         partition = labels if isinstance(labels, Partition) else Partition(labels)
         partition.require(len(targets))
@@ -174,14 +175,14 @@ class InBlocks:
         self.clipped: dict[int, int] = {}
         self.ready: set[int] = set()
         # of each chunk, a stack for each size of block: D for Gaussian noise, else a root of it
-        self.unexplained: dict[int, list[np.ndarray]] = {}
+        self.unexplained: dict[int, list[ndarray]] = {}
         self.kept: dict[tuple[int, int], list[OuterSites]] = {}  # by latent function and chunk
         self.keeps_V = True  # as the unexplained covariances, if all of them fit into memory
         if sites.known:
             self.keeps_V = len(targets) * partition.sizes.max() <= KEPT_SITES
             sites.take_likelihood()
 
-    def compute_residual_variance(self, i: int, Kbb: list[np.ndarray], V: np.ndarray) -> None:
+    def compute_residual_variance(self, i: int, Kbb: list[ndarray], V: ndarray) -> None:
         """Store the unexplained covariance D of each block of chunk i, or a root of it where the
         sites have to be searched for.
         """
@@ -213,7 +214,7 @@ class InBlocks:
             self.kept[c, i] = [self.sites_of_size(c, *blocks) for blocks in sizes]
         return self.kept[c, i]
 
-    def sites_of_size(self, c: int, rows: np.ndarray, unexplained: np.ndarray) -> OuterSites:
+    def sites_of_size(self, c: int, rows: ndarray, unexplained: ndarray) -> OuterSites:
         """The sites of some blocks of one size, whose `rows` are (G, b)."""
         sites = self.sites
         if isinstance(sites, KnownSites):
@@ -227,12 +228,12 @@ class InBlocks:
         power = sites.targets.power[rows[:, 0]]
         return outer_sites(unexplained, *sites.of_latent(c, rows), power)
 
-    def weights(self, i: int) -> list[np.ndarray]:
+    def weights(self, i: int) -> list[ndarray]:
         """The weights (G, 1, 1) of the blocks of chunk i, one array for each size of block."""
         weight = self.sites.targets.weight
         return [weight[rows[:, 0], None, None] for rows in self.chunks[i].members]
 
-    def add_sites(self, c: int, i: int, V: np.ndarray, S: np.ndarray, s: np.ndarray) -> float:
+    def add_sites(self, c: int, i: int, V: ndarray, S: ndarray, s: ndarray) -> float:
         """Add the sites of chunk i to S (M, M) and to s, (M,) or (M, K); return their terms of
         log Z. The sums are those of single data points with R_b in the place of √τ.
         """
@@ -250,15 +251,15 @@ class InBlocks:
         self.release(i)
         return terms
 
-    def marginals(self, i: int, V: np.ndarray, posteriors: Sequence[Posterior]) -> Moments:
+    def marginals(self, i: int, V: ndarray, posteriors: Sequence[Posterior]) -> Moments:
         """Of each fₙ of chunk i under the tilted density of its block."""
         pairs = [self.tilted_marginals(c, i, V, q) for c, q in enumerate(posteriors)]
         means, variances = zip(*pairs, strict=True)
         return np.stack(means), np.stack(variances)
 
     def tilted_marginals(
-        self, c: int, i: int, V: np.ndarray, posterior: Posterior
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, c: int, i: int, V: ndarray, posterior: Posterior
+    ) -> tuple[ndarray, ndarray]:
         """Mean and variance (n,) of `marginals` for one latent function."""
         chunk = self.chunks[i]
         half = solve_lower(posterior.B, V)
@@ -279,7 +280,7 @@ class InBlocks:
         JT = chunk.product(half, jacobians)
         return chunk.join(means), chunk.join(variances) + np.einsum("mn,mn->n", JT, JT)
 
-    def left_out(self, i: int, V: np.ndarray, posteriors: Sequence[Posterior]) -> Moments:
+    def left_out(self, i: int, V: ndarray, posteriors: Sequence[Posterior]) -> Moments:
         """Of fₙ given all other data points, those of its own block included but not those of
         copies of it, for the rows of chunk i.
         """
@@ -290,8 +291,8 @@ class InBlocks:
         return without_own_site(moments, self.sites.stacked(self.rows[i]), 1.0)
 
     def with_all_inner_sites(
-        self, c: int, i: int, V: np.ndarray, posterior: Posterior
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, c: int, i: int, V: ndarray, posterior: Posterior
+    ) -> tuple[ndarray, ndarray]:
         """Means (K, n) and variances (n,) of f where the sites of the blocks of chunk i are
         replaced by all inner sites.
         """
@@ -322,10 +323,10 @@ class InBlocks:
         self,
         c: int,
         i: int,
-        V: np.ndarray,
+        V: ndarray,
         moments: WhitenedMoments,
         factors: VFEFactors | None,
-        outer: np.ndarray,
+        outer: ndarray,
     ) -> RowsAdjoint:
         """The adjoints of Kuf (M, n) and of each stack of Kbb (G, b, b) of chunk i. Cost 5nM² +
         6nMb flops, at power 0 less.
@@ -336,7 +337,7 @@ class InBlocks:
         K = moments.mean[0].size
         VT = chunk.product(V, [site.precision for site in sites])
         U = moments.cov @ VT
-        TAT: list[np.ndarray | float] = [0.0] * len(sites)
+        TAT: list[ndarray | float] = [0.0] * len(sites)
         if factors is None:  # otherwise the sum over all data points is added later
             pairs = zip(chunk.views(VT), chunk.views(U), strict=True)
             TAT = [VT_b.transpose(0, 2, 1) @ U_b for VT_b, U_b in pairs]
@@ -360,7 +361,7 @@ class InBlocks:
         return RowsAdjoint(bars, d1, chunk.join([block.log_noise_bar for block in blocks]))
 
     def adjoint_of_size(
-        self, c: int, i: int, k: int, mean: np.ndarray, TAT: np.ndarray | float
+        self, c: int, i: int, k: int, mean: ndarray, TAT: ndarray | float
     ) -> BlockAdjoint:
         """The adjoints of the blocks of the size number k of chunk i, at the marginal `mean` (n, K)
         of all its rows and for T A T (G, b, b) of the marginal covariance A.
@@ -373,7 +374,7 @@ class InBlocks:
         mean = mean[self.chunks[i].columns[k]].reshape(shape)
         d1 = site.shift.reshape(shape) - site.precision @ mean
         squares = d1 @ d1.transpose(0, 2, 1) + K * TAT
-        log_noise_bar: np.ndarray | float = 0.0
+        log_noise_bar: ndarray | float = 0.0
         if isinstance(self.sites, KnownSites):
             e, log_noise_bar = gaussian_block_adjoint(
                 site.precision,
@@ -396,7 +397,7 @@ Sharing = EachRow | InBlocks
 def sharing_of(
     sites: Sites,
     n_inducing: int,
-    blocks: np.ndarray | Partition | None = None,
+    blocks: ndarray | Partition | None = None,
     tight: bool = False,
 ) -> Sharing:
     """Each row with a site of its own, or sites of blocks, if there are any. ValueError if these

@@ -14,6 +14,7 @@ from operator import add, mul
 from typing import ClassVar, Protocol
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from sparse_pep.numerics.parameters import (
@@ -39,7 +40,7 @@ def column_numbers(active_dims: Sequence[int]) -> tuple[int, ...]:
 
 def argument_repr(value: object) -> str:
     """The text of an argument, with the numbers of an array to three significant digits."""
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, ndarray):
         return repr(value)
     text = np.array2string(
         value, separator=", ", threshold=sys.maxsize, formatter={"float": "{:.3g}".format}
@@ -65,7 +66,7 @@ class ActiveColumns(Parametric):
         if self.active_dims is not None:
             set_fields(self, active_dims=column_numbers(self.active_dims))
 
-    def _positive(self, name: str) -> np.ndarray:
+    def _positive(self, name: str) -> ndarray:
         """The field `name` as an array. ValueError unless its numbers are positive."""
         kind = type(self).__name__
         value = as_floats(getattr(self, name), f"{name}` of `{kind}")
@@ -94,7 +95,7 @@ class ActiveColumns(Parametric):
         """The columns of X with codes, which are neither standardised nor moved in training."""
         return ()
 
-    def columns(self, X: np.ndarray, name: str | None = None) -> np.ndarray:
+    def columns(self, X: ndarray, name: str | None = None) -> ndarray:
         """The columns of X that the kernel depends on. ValueError if a column is not there, or if
         the field `name` is neither one number nor has one entry for each of these columns.
         """
@@ -113,7 +114,7 @@ class ActiveColumns(Parametric):
                 )
         return X
 
-    def spread(self, part: np.ndarray, X: np.ndarray) -> np.ndarray:
+    def spread(self, part: ndarray, X: ndarray) -> ndarray:
         """The adjoint of `columns`: an array of the shape of X that has `part` in the active
         columns and zeros elsewhere.
         """
@@ -123,7 +124,7 @@ class ActiveColumns(Parametric):
         whole[:, list(self.active_dims)] = part
         return whole
 
-    def shared(self, name: str, by_column: np.ndarray) -> np.ndarray:
+    def shared(self, name: str, by_column: ndarray) -> ndarray:
         """The derivative for the field `name` from those for each active column (D,): their sum
         if the field is one number.
         """
@@ -133,7 +134,7 @@ class ActiveColumns(Parametric):
 class PullBack(Protocol):
     """The pull-back of a covariance matrix of M and n points."""
 
-    def __call__(self, K_bar: np.ndarray, /) -> tuple[Parameters, np.ndarray]:
+    def __call__(self, K_bar: ndarray, /) -> tuple[Parameters, ndarray]:
         """The derivatives of Σ K_bar ∘ K for K_bar (M, n): by parameter of the kernel, and with
         respect to the first set of points (M, D).
         """
@@ -143,14 +144,14 @@ class PullBack(Protocol):
 class DiagPullBack(Protocol):
     """The pull-back of the prior variances of N points."""
 
-    def __call__(self, kff_bar: np.ndarray, /) -> Parameters:
+    def __call__(self, kff_bar: ndarray, /) -> Parameters:
         """The derivatives of Σ kff_bar ∘ kff for kff_bar (N,), by parameter of the kernel."""
         ...
 
 
 # a matrix (M, n), or its diagonal (N,), with its pull-back
-Covariance = tuple[np.ndarray, PullBack]
-Variances = tuple[np.ndarray, DiagPullBack]
+Covariance = tuple[ndarray, PullBack]
+Variances = tuple[ndarray, DiagPullBack]
 
 # %% ../../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel(ActiveColumns):
@@ -176,29 +177,29 @@ class Kernel(ActiveColumns):
 
     trained: ClassVar[tuple[str, ...]] = ("variance",)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) = k(X1, X2), or k(X1, X1) if X2 is None, and its pull-back. X2 is
         held constant; if it is None, both arguments of k move with X1.
         """
         raise NotImplementedError
 
-    def stack(self, X: np.ndarray) -> np.ndarray:
+    def stack(self, X: ndarray) -> ndarray:
         """The matrices k(X, X) (G, b, b) of G sets of points, X (G, b, D): a loop, which some
         kernels replace by a faster way.
         """
         return np.stack([self.vjp(x)[0] for x in X])
 
-    def diag_vjp(self, X: np.ndarray) -> Variances:
+    def diag_vjp(self, X: ndarray) -> Variances:
         """The diagonal (N,) of k(X, X), here the variance, and its pull-back."""
         kff = np.zeros(len(X)) + self.variance
         zeros = {name: 0.0 * value for name, value in self.parameters().items()}
 
-        def pull(kff_bar: np.ndarray) -> Parameters:
+        def pull(kff_bar: ndarray) -> Parameters:
             return zeros | {"log_variance": kff_bar @ kff}
 
         return kff, pull
 
-    def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> np.ndarray:
+    def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> ndarray:
         """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the covariance of f(X1)
         with itself (M, M).
         """
@@ -212,7 +213,7 @@ class Kernel(ActiveColumns):
             )
         return self.vjp(X1, X2)[0]
 
-    def diag(self, X: ArrayLike) -> np.ndarray:
+    def diag(self, X: ArrayLike) -> ndarray:
         """The prior variances k(x, x) at the rows of X, (N,). Cost: O(ND)."""
         return self.diag_vjp(inputs_2d(X))[0]
 
@@ -223,7 +224,7 @@ class Kernel(ActiveColumns):
         return Product(terms_of(Product, self) + terms_of(Product, other))
 
 # %% ../../nbs/01_kernels.ipynb #b2b46416
-def product_without(i: int, factors: Sequence[np.ndarray]) -> np.ndarray | float:
+def product_without(i: int, factors: Sequence[ndarray]) -> ndarray | float:
     """The elementwise product of all factors (M, n) but the i-th."""
     return reduce(mul, [factor for j, factor in enumerate(factors) if j != i], 1.0)
 
@@ -266,19 +267,19 @@ class Combination(Kernel):
         changed = super().with_parameters(parameters)
         return replace(changed, kernels=with_numbered(self.kernels, parameters))
 
-    def combined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+    def combined(self, parts: Sequence[ndarray]) -> ndarray:
         """The array of the combination from those of the kernels."""
         raise NotImplementedError
 
-    def part_bar(self, bar: np.ndarray, parts: Sequence[np.ndarray], i: int) -> np.ndarray:
+    def part_bar(self, bar: ndarray, parts: Sequence[ndarray], i: int) -> ndarray:
         """The adjoint of the i-th of the `parts`, from that of the combination."""
         raise NotImplementedError
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix (M, n) and its pull-back, to the parameters of all kernels."""
         matrices, pulls = zip(*(kernel.vjp(X1, X2) for kernel in self.kernels), strict=True)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             bars = [self.part_bar(K_bar, matrices, i) for i in range(len(pulls))]
             results = [pull_part(bar) for pull_part, bar in zip(pulls, bars, strict=True)]
             gradients, X1_bars = zip(*results, strict=True)
@@ -286,15 +287,15 @@ class Combination(Kernel):
 
         return self.combined(matrices), pull
 
-    def stack(self, X: np.ndarray) -> np.ndarray:
+    def stack(self, X: ndarray) -> ndarray:
         """The matrices (G, b, b) of G sets of points."""
         return self.combined([kernel.stack(X) for kernel in self.kernels])
 
-    def diag_vjp(self, X: np.ndarray) -> Variances:
+    def diag_vjp(self, X: ndarray) -> Variances:
         """The diagonal (N,) and its pull-back."""
         diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
 
-        def pull(kff_bar: np.ndarray) -> Parameters:
+        def pull(kff_bar: ndarray) -> Parameters:
             bars = [self.part_bar(kff_bar, diagonals, i) for i in range(len(pulls))]
             return numbered([pull_part(bar) for pull_part, bar in zip(pulls, bars, strict=True)])
 
@@ -324,11 +325,11 @@ class Sum(Combination):
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.kernels))
 
-    def combined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+    def combined(self, parts: Sequence[ndarray]) -> ndarray:
         """The sum of the parts."""
         return reduce(add, parts)
 
-    def part_bar(self, bar: np.ndarray, parts: Sequence[np.ndarray], i: int) -> np.ndarray:
+    def part_bar(self, bar: ndarray, parts: Sequence[ndarray], i: int) -> ndarray:
         """The adjoint of the sum, which each term receives."""
         return bar
 
@@ -351,10 +352,10 @@ class Product(Combination):
             f"({kernel!r})" if isinstance(kernel, Sum) else repr(kernel) for kernel in self.kernels
         )
 
-    def combined(self, parts: Sequence[np.ndarray]) -> np.ndarray:
+    def combined(self, parts: Sequence[ndarray]) -> ndarray:
         """The product of the entries."""
         return reduce(mul, parts)
 
-    def part_bar(self, bar: np.ndarray, parts: Sequence[np.ndarray], i: int) -> np.ndarray:
+    def part_bar(self, bar: ndarray, parts: Sequence[ndarray], i: int) -> ndarray:
         """The adjoint of the product times all other factors, Equation 1.5 of the site."""
         return bar * product_without(i, parts)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from .base import Covariance, Kernel
 from ..numerics.distances import Pairs, StackedPairs
@@ -41,8 +42,8 @@ class Profile(NamedTuple):
     True
     """
 
-    K: np.ndarray
-    slope: Callable[[], np.ndarray]
+    K: ndarray
+    slope: Callable[[], ndarray]
     further: Callable[[], Parameters] = dict
 
 # %% ../../nbs/01b_stationary_kernels.ipynb #7b1283a6
@@ -70,23 +71,23 @@ class Stationary(Kernel):
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale")
     vectors: ClassVar[tuple[str, ...]] = ("lengthscale",)
     variance: float = 1.0
-    lengthscale: float | np.ndarray = 1.0
+    lengthscale: float | ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
     def profile(self, pairs: Pairs) -> Profile:
         """k(r) and its derivatives for pairs of scaled points."""
         raise NotImplementedError
 
-    def scaled(self, X: np.ndarray) -> np.ndarray:
+    def scaled(self, X: ndarray) -> ndarray:
         """The active columns of X (N, D) in units of their lengthscales."""
         return self.columns(X, "lengthscale") / self.lengthscale
 
-    def stack(self, X: np.ndarray) -> np.ndarray:
+    def stack(self, X: ndarray) -> ndarray:
         """The matrices (G, b, b) of the points of each of G sets, from one `profile`."""
         points = self.scaled(X.reshape(-1, X.shape[-1]))
         return self.profile(StackedPairs(points.reshape(*X.shape[:2], -1))).K
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back, from `profile` and the moments of the
         differences, Equation 1b.4 of the site.
         """
@@ -95,7 +96,7 @@ class Stationary(Kernel):
         pairs = Pairs(self.scaled(X1), second_set, centred=True)
         K, slope, further = self.profile(pairs)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             S = slope()
             W = K_bar * S
             if one_set:  # each point is a first and a second argument

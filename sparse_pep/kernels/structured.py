@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import expit, logit
 
@@ -22,7 +23,7 @@ from ..numerics.parameters import Parameters, set_fields
 from ..numerics.validation import as_floats, inputs_2d, is_number, short_repr
 
 # %% ../../nbs/01c_structured_kernels.ipynb #845ae82c
-def circle(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def circle(angle: ndarray) -> tuple[ndarray, ndarray]:
     """The points on circles (N, 2D) at the angles (N, D), cosines first, and their derivatives
     (N, 2D) with respect to the angles.
     """
@@ -31,7 +32,7 @@ def circle(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.hstack([cosine, sine]), np.hstack([-sine, cosine])
 
 
-def both_coordinates(values: np.ndarray) -> np.ndarray:
+def both_coordinates(values: ndarray) -> ndarray:
     """The sums (…, D) of the numbers (…, 2D) for the two coordinates of each circle."""
     return np.add(*np.split(values, 2, axis=-1))
 
@@ -61,11 +62,11 @@ class Periodic(Kernel):
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "period")
     vectors: ClassVar[tuple[str, ...]] = ("lengthscale",)
     variance: float = 1.0
-    lengthscale: float | np.ndarray = 1.0
+    lengthscale: float | ndarray = 1.0
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on
         the circles.
         """
@@ -77,7 +78,7 @@ class Periodic(Kernel):
         ell = np.tile(np.broadcast_to(self.lengthscale, x1.shape[1:]), 2)
         K, pull_circle = SquaredExponential(self.variance, ell).vjp(E1, E2)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             gradient, E1_bar = pull_circle(K_bar)
             E2_bar = Pairs(E2 / ell, E1 / ell).moments((K_bar * K).T)[0] / ell
             angle1_bar = both_coordinates(E1_bar * dE1)
@@ -112,15 +113,15 @@ class Linear(Kernel):
     """
 
     vectors: ClassVar[tuple[str, ...]] = ("variance",)
-    variance: float | np.ndarray = 1.0
+    variance: float | ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) = X1 diag(variance) X2ᵀ and its pull-back."""
         A = self.columns(X1, "variance")
         B = A if X2 is None else self.columns(X2, "variance")
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             A_bar = K_bar @ B
             by_column = self.variance * np.einsum("md,md->d", A, A_bar)
             if X2 is None:
@@ -130,11 +131,11 @@ class Linear(Kernel):
 
         return (A * self.variance) @ B.T, pull
 
-    def diag_vjp(self, X: np.ndarray) -> Variances:
+    def diag_vjp(self, X: ndarray) -> Variances:
         """The diagonal Σ_d variance_d x_d² (N,), and its pull-back."""
         parts = self.variance * self.columns(X, "variance") ** 2
 
-        def pull(kff_bar: np.ndarray) -> Parameters:
+        def pull(kff_bar: ndarray) -> Parameters:
             return {"log_variance": self.shared("variance", kff_bar @ parts)}
 
         return np.sum(parts, axis=1), pull
@@ -146,15 +147,15 @@ class Level(Kernel):
 
     variance: float = 1.0
 
-    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
+    def pattern(self, X1: ndarray, X2: ndarray | None) -> ndarray:
         """The matrix at variance 1, (M, n)."""
         raise NotImplementedError
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n), the variance times the pattern, and its pull-back."""
         K = float(self.variance) * self.pattern(X1, X2)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             return {"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1)
 
         return K, pull
@@ -170,7 +171,7 @@ class Constant(Level):
     [[5. 4.]]
     """
 
-    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
+    def pattern(self, X1: ndarray, X2: ndarray | None) -> ndarray:
         """A matrix of ones (M, n)."""
         others = X1 if X2 is None else X2
         return np.ones((len(X1), len(others)))
@@ -192,7 +193,7 @@ class White(Level):
      [0. 0.]]
     """
 
-    def pattern(self, X1: np.ndarray, X2: np.ndarray | None) -> np.ndarray:
+    def pattern(self, X1: ndarray, X2: ndarray | None) -> ndarray:
         """The identity matrix for one set of points, zeros (M, n) for two."""
         if X2 is None:
             return np.eye(len(X1))
@@ -207,7 +208,7 @@ class Coded(Kernel):
         """The column of the codes."""
         return self.active_dims or (0,)
 
-    def code(self, X: np.ndarray) -> np.ndarray:
+    def code(self, X: ndarray) -> ndarray:
         """The column (N, 1) of X with the codes."""
         column = self.columns(X)
         if column.shape[1] != 1:
@@ -265,14 +266,14 @@ class Categorical(Coded):
         correlation = float(expit(parameters["log_odds_correlation"]))
         return replace(self, variance=variance, correlation=correlation)
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
         code = self.code(X1)
         others = code if X2 is None else self.code(X2)
         same = code == others.T
         K = np.where(same, self.variance, self.variance * self.correlation)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             apart = np.vdot(K_bar, np.where(same, 0.0, K))
             gradient = {
                 "log_variance": np.vdot(K_bar, K),
@@ -288,7 +289,7 @@ class CodeMatrix(Coded):
     `covariance`, and its `pull_back`.
     """
 
-    def indicators(self, X: np.ndarray) -> np.ndarray:
+    def indicators(self, X: ndarray) -> ndarray:
         """H (N, K), with a 1 in the column of each row's code."""
         code = self.code(X)
         H = (code == np.arange(self.n_outputs)).astype(float)
@@ -300,19 +301,19 @@ class CodeMatrix(Coded):
             )
         return H
 
-    def vjp(self, X1: np.ndarray, X2: np.ndarray | None = None) -> Covariance:
+    def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) = H Ω H′ᵀ, Equation 1c.1 of the site, and its pull-back; the
         derivative with respect to X1 is zero.
         """
         H1 = self.indicators(X1)
         H2 = H1 if X2 is None else self.indicators(X2)
 
-        def pull(K_bar: np.ndarray) -> tuple[Parameters, np.ndarray]:
+        def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
             return self.pull_back(H1.T @ (K_bar @ H2)), np.zeros_like(X1)
 
         return (H1 @ self.covariance) @ H2.T, pull
 
-    def diag_vjp(self, X: np.ndarray) -> Variances:
+    def diag_vjp(self, X: ndarray) -> Variances:
         """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
         H = self.indicators(X)
         return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))
@@ -351,8 +352,8 @@ class Coregion(CodeMatrix):
     vectors: ClassVar[tuple[str, ...]] = ("variance",)
     n_outputs: int | None = None
     rank: int = 1
-    variance: float | np.ndarray = 0.5
-    weights: np.ndarray | None = None
+    variance: float | ndarray = 0.5
+    weights: ndarray | None = None
     active_dims: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -374,12 +375,12 @@ class Coregion(CodeMatrix):
         set_fields(self, n_outputs=K, rank=weights.shape[1], variance=variance, weights=weights)
 
     @property
-    def covariance(self) -> np.ndarray:
+    def covariance(self) -> ndarray:
         """Ω (K, K), the covariance of the outputs."""
         weights = np.asarray(self.weights)
         return weights @ weights.T + np.diag(self.variance)
 
-    def pull_back(self, covariance_bar: np.ndarray) -> Parameters:
+    def pull_back(self, covariance_bar: ndarray) -> Parameters:
         """The derivatives with respect to the parameters for those with respect to Ω (K, K)."""
         return {
             "log_variance": self.variance * np.diag(covariance_bar),
@@ -387,7 +388,7 @@ class Coregion(CodeMatrix):
         }
 
 # %% ../../nbs/01c_structured_kernels.ipynb #077e7c8d
-def starting_weights(n_outputs: int | None, rank: int) -> np.ndarray:
+def starting_weights(n_outputs: int | None, rank: int) -> ndarray:
     """Weights (K, R) with orthogonal columns, the first of equal numbers, and with squares whose
     mean over the outputs is ½.
     """
@@ -407,7 +408,7 @@ def require_count(value: object, name: str, most: float = np.inf, range_text: st
     return int(value)
 
 # %% ../../nbs/01c_structured_kernels.ipynb #b45a0b1e
-def output_rows(X: ArrayLike, n_outputs: int) -> np.ndarray:
+def output_rows(X: ArrayLike, n_outputs: int) -> ndarray:
     """The rows (KN, D + 1) that ask for each of K outputs at each row of X (N, D): first all rows
     of output 0. Their last column holds the number of the output.
 
@@ -424,7 +425,7 @@ def output_rows(X: ArrayLike, n_outputs: int) -> np.ndarray:
     return np.column_stack([np.tile(X, (n_outputs, 1)), np.repeat(np.arange(n_outputs), len(X))])
 
 # %% ../../nbs/01c_structured_kernels.ipynb #91cc69f6
-def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[ndarray, ndarray]:
     """The rows of `output_rows` for the cells of Y (N, K) that are not NaN, (n, D + 1), and the
     numbers in these cells, (n,). Raises ValueError if X (N, D) and Y do not fit.
 
@@ -450,7 +451,7 @@ def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     return output_rows(X, Y.shape[1])[seen], y[seen]
 
 # %% ../../nbs/01c_structured_kernels.ipynb #ecaaa8a7
-def unstack_outputs(values: ArrayLike, n_outputs: int) -> np.ndarray:
+def unstack_outputs(values: ArrayLike, n_outputs: int) -> ndarray:
     """The table (N, K) of values (KN,) at the rows of `output_rows`.
 
     Examples

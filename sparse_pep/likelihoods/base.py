@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .quantiles import from_line, gaussian_average, inverse_cdf, to_line
@@ -36,7 +37,7 @@ def typed_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 # %% ../../nbs/08_likelihoods.ipynb #07909463
-MeanAndVariance = tuple[np.ndarray, np.ndarray]
+MeanAndVariance = tuple[ndarray, ndarray]
 
 # %% ../../nbs/08_likelihoods.ipynb #5ea1c001
 class Targets(Parametric):
@@ -69,7 +70,7 @@ class Targets(Parametric):
                 raise ValueError(f"`{name}` must be a positive number; got {short_repr(value)}.")
             object.__setattr__(self, name, float(value))
 
-    def check(self, y: ArrayLike) -> np.ndarray:
+    def check(self, y: ArrayLike) -> ndarray:
         """y (N,) as float64. ValueError if the likelihood cannot have produced one of the
         values.
         """
@@ -84,7 +85,7 @@ class Targets(Parametric):
             )
         return y
 
-    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+    def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         """Which of the numbers y (N,) the likelihood can have produced, and in words what these
         are.
         """
@@ -110,32 +111,32 @@ class Density(Targets):
         """The length over which log p bends, in units of f."""
         return 1.0
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         """log p(y|f) and its first and second derivative in f, of the shape to which y and f
         broadcast.
         """
         raise NotImplementedError
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         """∂ log p/∂θ for each of `parameters()`, by central differences unless a subclass has
         the formula.
         """
         values = self.parameters()
         step = 1e-5
 
-        def changed(name: str, by: float) -> np.ndarray:
+        def changed(name: str, by: float) -> ndarray:
             return self.with_parameters(values | {name: values[name] + by}).log_density(y, f)[0]
 
         return [(changed(name, step) - changed(name, -step)) / (2.0 * step) for name in values]
 
-    def terms(self, y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, ...]:
+    def terms(self, y: ndarray, f: ndarray) -> tuple[ndarray, ...]:
         """The results of `log_density` and `parameter_gradients`."""
         terms = self.log_density(y, f)
         if not self.parameters():
             return terms
         return *terms, *self.parameter_gradients(y, f)
 
-    def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
+    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
         """Starting value of the prior variance of f in training, from y (N,) with weights (N,),
         units f².
         """
@@ -154,34 +155,32 @@ class ProjectedDensity(Density):
     closed_powers: ClassVar[tuple[float, float]] = 1.0, 0.0
     sites_known = False  # whether the sites have a closed form, so that no iteration is needed
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> float | np.ndarray:
+    def expansion_point(self, y: ndarray, power: ndarray) -> float | ndarray:
         """Where log p bends most (N,), the centre of the nodes in a wide cavity; NaN if the mode
         is better.
         """
         return np.nan
 
-    def closed(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def closed(self, y: ndarray, power: ndarray) -> ndarray:
         """For which data points (N,) `closed_form` replaces the quadrature."""
         lowest, highest = self.closed_powers
         return (power >= lowest) & (power <= highest)
 
-    def closed_form(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ) -> Tilted:
+    def closed_form(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> Tilted:
         """The result of `tilted` from a formula, for data points that are `closed`."""
         raise NotImplementedError
 
     def quadrature(
         self,
-        y: np.ndarray,
-        mean: np.ndarray,
-        var: np.ndarray,
-        power: np.ndarray,
+        y: ndarray,
+        mean: ndarray,
+        var: ndarray,
+        power: ndarray,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
         """The result of `tilted` by quadrature."""
 
-        def terms(rows: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, ...]:
+        def terms(rows: ndarray, f: ndarray) -> tuple[ndarray, ...]:
             return self.terms(y[rows][:, None], f)
 
         # a likelihood that bends where p^α vanishes does so nowhere at power 0
@@ -192,9 +191,9 @@ class ProjectedDensity(Density):
 
     def tilted(
         self,
-        y: np.ndarray,
-        mean: np.ndarray,
-        var: np.ndarray,
+        y: ndarray,
+        mean: ndarray,
+        var: ndarray,
         power: ArrayLike,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
@@ -225,15 +224,15 @@ class Predictive(ProjectedDensity):
 
     mean_from_mean = False  # whether the mean that `predict` returns depends on the mean of f only
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         """Mean and variance of y for f ~ N(mean, var), each (S,)."""
         raise NotImplementedError
 
-    def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def predict_log_density(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
         """log E[p(y|f)] (S,) for f ~ N(mean, var), in nats: z at power 1."""
         return self.tilted(y, mean, var, 1.0).log_z
 
-    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         """P(Y ≤ y | f), rising or falling in f, of the shape to which y and f broadcast, for
         whole numbers continued to real y.
         """
@@ -242,34 +241,34 @@ class Predictive(ProjectedDensity):
             "have no quantiles."
         )
 
-    def transition_width(self, y: np.ndarray) -> float | np.ndarray:
+    def transition_width(self, y: ndarray) -> float | ndarray:
         """The length, () or (S,), over which `cdf` changes at y (S,), in units of f; a smooth
         function of y.
         """
         return self.width
 
-    def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def average_cdf(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
         """P(Y ≤ y) (S,) for f ~ N(mean, var)."""
 
-        def cdf(rows: np.ndarray, f: np.ndarray) -> np.ndarray:
+        def cdf(rows: ndarray, f: ndarray) -> ndarray:
             return self.cdf(y[rows][:, None], f)
 
         return gaussian_average(cdf, mean, var, self.transition_width(y))
 
-    def real_quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def real_quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         """The real y (S,) with P(Y ≤ y) = q for f ~ N(mean, var), by a search for each row."""
 
-        def cdf(rows: np.ndarray, y: np.ndarray) -> np.ndarray:
+        def cdf(rows: ndarray, y: ndarray) -> ndarray:
             return self.average_cdf(y, mean[..., rows], var[..., rows])
 
         return inverse_cdf(cdf, q, *self.predict(mean, var), self.support)
 
-    def blur(self, mean: np.ndarray) -> float | np.ndarray:
+    def blur(self, mean: ndarray) -> float | ndarray:
         """Half the square of `transition_width` at the y that is expected where f = mean (S,)."""
         expected, _ = self.predict(mean, np.zeros(len(mean)))
         return 0.5 * self.transition_width(expected) ** 2
 
-    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         """The smallest y (S,) with P(Y ≤ y) ≥ q for f ~ N(mean, var), 0 < q < 1."""
         if self.n_latent > 1:
             return self.real_quantile(q, mean, var)
@@ -287,7 +286,7 @@ class Predictive(ProjectedDensity):
             return np.maximum(np.ceil(y - 1e-9 * (1.0 + y)), 0.0)
         return y
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         """One random draw of y for each entry of f, of the shape of f."""
         raise NotImplementedError
 
@@ -302,7 +301,7 @@ class QuantileByMoments:
     likelihood: Predictive
     q: float
 
-    def __call__(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, first: ndarray, second: ndarray) -> tuple[ndarray, ndarray]:
         """The values, and units of 1, both (1, P)."""
         var = self.likelihood.blur(first) * np.expm1(second)
         y = self.likelihood.real_quantile(self.q, first, var)
@@ -314,7 +313,7 @@ class Likelihood(Predictive):
     `predict`.
     """
 
-    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "Likelihood":
+    def at(self, X: ndarray, known_variance: float | ndarray = 0.0) -> "Likelihood":
         """The likelihood of data points with the inputs X (N, D): the same one, unless it has
         `categorical_dims`.
         """
@@ -326,7 +325,7 @@ class Likelihood(Predictive):
         """
         return self
 
-    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Self":
+    def within_range(self, y: ndarray, weight: ndarray | None = None) -> "Self":
         """The same with its noise variance clipped to between a thousandth of `latent_variance`
         and the whole.
         """
@@ -337,11 +336,11 @@ class Likelihood(Predictive):
         return replace(self, **{self.noise_field: np.clip(noise, 1e-3 * largest, largest)})
 
 # %% ../../nbs/08_likelihoods.ipynb #848c0887
-def mean_square(values: np.ndarray, weight: np.ndarray | None) -> float:
+def mean_square(values: ndarray, weight: ndarray | None) -> float:
     """The mean of the squares of `values`, (N,) or (N, K), with weights (N,), or 1 if it is 0."""
     return float(np.mean(np.average(values**2, axis=0, weights=weight))) or 1.0
 
 # %% ../../nbs/08_likelihoods.ipynb #f04d8e03
-def whole_numbers(y: np.ndarray, most: float) -> np.ndarray:
+def whole_numbers(y: ndarray, most: float) -> ndarray:
     """Which of the numbers y (N,) are whole, from 0 to `most`."""
     return (y >= 0.0) & (y <= most) & (y == np.round(y))

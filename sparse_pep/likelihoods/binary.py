@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, expit, logit, ndtr
 
@@ -38,10 +39,10 @@ class Binary(Likelihood):
 
     def quadrature(
         self,
-        y: np.ndarray,
-        mean: np.ndarray,
-        var: np.ndarray,
-        power: np.ndarray,
+        y: ndarray,
+        mean: ndarray,
+        var: ndarray,
+        power: ndarray,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
         rough = self.tabulated and accuracy.relative > STRICT.relative
@@ -64,13 +65,13 @@ class Binary(Likelihood):
             result.assign(hard, nodes)
         return result
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> float:
+    def expansion_point(self, y: ndarray, power: ndarray) -> float:
         return 0.0
 
-    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+    def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return np.abs(y) == 1.0, "labels -1 and +1"
 
-    def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def predict_proba(self, mean: ndarray, var: ndarray) -> ndarray:
         """Probabilities (S, 2) of −1 and +1 for f ~ N(mean, var), accurate also if they are
         tiny.
         """
@@ -78,14 +79,14 @@ class Binary(Likelihood):
         log_proba = [self.predict_log_density(y, mean, var) for y in (minus, -minus)]
         return np.exp(np.stack(log_proba, axis=1))
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         minus, plus = self.predict_proba(mean, var).T
         return plus - minus, 4.0 * minus * plus
 
-    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return np.where(self.predict_proba(mean, var)[:, 0] >= q, -1.0, 1.0)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         plus = np.exp(self.log_density(np.ones(np.shape(f)), np.asarray(f))[0])
         return np.where(rng.uniform(size=np.shape(f)) < plus, 1.0, -1.0)
 
@@ -97,7 +98,7 @@ class Probit(Binary):
     closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
     tabulated = True
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         x = y * f
         r = erfcx(np.abs(x) * np.sqrt(0.5))
         gauss = np.exp(-0.5 * x**2)
@@ -114,9 +115,7 @@ class Probit(Binary):
             gap = np.where(x < FAR_LEFT, series, gap)
         return ell, y * hazard, -hazard * gap
 
-    def closed_form(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ) -> Tilted:
+    def closed_form(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> Tilted:
         scale = np.sqrt(1.0 + var)
         log_z, slope, curvature = self.log_density(y, mean / scale)
         return Tilted.closed(log_z, slope / scale, curvature / scale**2)
@@ -128,7 +127,7 @@ class Logit(Binary):
 
     tabulated = True
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         x = y * f
         e = np.exp(-np.abs(x))
         larger = 1.0 / (1.0 + e)
@@ -149,7 +148,7 @@ class NoisyProbit(Binary):
         if not is_number(self.flip) or not 0.0 < self.flip < 0.5:
             raise ValueError(f"`flip` must lie between 0 and 0.5; got {short_repr(self.flip)}.")
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         x = y * f
         kept = 1.0 - 2.0 * self.flip
         # wrong is 1 − p
@@ -159,12 +158,12 @@ class NoisyProbit(Binary):
         slope = kept * np.exp(-0.5 * x**2) / (np.sqrt(2 * np.pi) * p)
         return ell, y * slope, -slope * (slope + x)
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         cdf = ndtr(y * f)
         p = self.flip + (1.0 - 2.0 * self.flip) * cdf
         return [(1.0 - 2.0 * cdf) / p * self.flip * (1.0 - 2.0 * self.flip)]
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> dict[str, ndarray]:
         return {"log_odds_flip": logit(2.0 * self.flip)}
 
     def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "NoisyProbit":

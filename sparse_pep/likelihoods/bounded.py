@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import (
     betainc,
@@ -36,14 +37,14 @@ BEYOND = 1e100  # the ends of the first and the last class
 class IntervalTerms(NamedTuple):
     """ℓ = log p for the probability p of an interval, and its derivatives."""
 
-    ell: np.ndarray
-    slope: np.ndarray  # ℓ′ in f
-    curvature: np.ndarray  # ℓ″ in f
-    at_low: np.ndarray  # ∂ℓ/∂low
-    at_high: np.ndarray  # ∂ℓ/∂high
+    ell: ndarray
+    slope: ndarray  # ℓ′ in f
+    curvature: ndarray  # ℓ″ in f
+    at_low: ndarray  # ∂ℓ/∂low
+    at_high: ndarray  # ∂ℓ/∂high
 
 
-def log_normal_interval(low: np.ndarray, high: np.ndarray, width: np.ndarray) -> IntervalTerms:
+def log_normal_interval(low: ndarray, high: ndarray, width: ndarray) -> IntervalTerms:
     """ℓ = log p for p = Φ(high − f) − Φ(low − f) at f = 0, Equation 8g.1 of the site, with its
     derivatives (Equation 8g.2 of the site), each of the shape of `low`. `width` is high − low,
     without rounding.
@@ -103,7 +104,7 @@ class CutPoints(Likelihood):
         below = np.cumsum(1.0 + np.bincount(y.astype(int), minlength=2))
         return cls(np.sqrt(2.0) * ndtri(below[:-1] / below[-1]))
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> dict[str, ndarray]:
         values = {"first_cut_point": np.asarray(self.cut_points[0])}
         for k, step in enumerate(np.log(np.diff(self.cut_points)), start=2):
             values[f"log_cut_distance_{k}"] = step
@@ -114,7 +115,7 @@ class CutPoints(Likelihood):
         values[1:] = np.exp(values[1:])
         return type(self)(tuple(np.cumsum(values)))
 
-    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+    def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         most = len(self.cut_points)
         return (
             whole_numbers(y, most),
@@ -122,7 +123,7 @@ class CutPoints(Likelihood):
             "`Ordinal.from_targets`),",
         )
 
-    def through_ends(self, y: np.ndarray, terms: IntervalTerms) -> list[np.ndarray]:
+    def through_ends(self, y: ndarray, terms: IntervalTerms) -> list[ndarray]:
         """∂ℓ/∂θ for each of `parameters()`, from the derivatives in f and in the ends."""
         gradients = [-terms.slope]
         for i, distance in enumerate(np.diff(self.cut_points), start=2):
@@ -139,13 +140,13 @@ class Ordinal(CutPoints):
 
     closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         # the middle of the ends that are finite
         points = np.array(self.cut_points)
         k = y.astype(int)
         return 0.5 * (points[np.maximum(k - 1, 0)] + points[np.minimum(k, len(points) - 1)])
 
-    def interval(self, y: np.ndarray, f: np.ndarray, std: float | np.ndarray) -> IntervalTerms:
+    def interval(self, y: ndarray, f: ndarray, std: float | ndarray) -> IntervalTerms:
         """ℓ and its derivatives for noise with standard deviation `std`."""
         ends = np.array([-BEYOND, *self.cut_points, BEYOND])
         k = y.astype(int)
@@ -160,20 +161,18 @@ class Ordinal(CutPoints):
             at_high=terms.at_high / std,
         )
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         return self.interval(y, f, 1.0)[:3]
 
-    def terms(self, y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, ...]:
+    def terms(self, y: ndarray, f: ndarray) -> tuple[ndarray, ...]:
         terms = self.interval(y, f, 1.0)
         return *terms[:3], *self.through_ends(y, terms)
 
-    def closed_form(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ) -> Tilted:
+    def closed_form(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> Tilted:
         terms = self.interval(y, mean, np.sqrt(1.0 + var))
         return Tilted.closed(*terms[:3], *self.through_ends(y, terms))
 
-    def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def predict_proba(self, mean: ndarray, var: ndarray) -> ndarray:
         """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are
         tiny.
         """
@@ -181,16 +180,16 @@ class Ordinal(CutPoints):
         std = np.sqrt(1.0 + var)[:, None]
         return np.exp(self.interval(classes, mean[:, None], std).ell)
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         proba = self.predict_proba(mean, var)
         classes = np.arange(len(self.cut_points) + 1)
         first = proba @ classes
         return first, np.sum(proba * (classes - first[:, None]) ** 2, axis=1)
 
-    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return np.searchsorted(self.cut_points, mean + ndtri(q) * np.sqrt(1.0 + var)).astype(float)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return np.searchsorted(self.cut_points, f + rng.normal(size=np.shape(f))).astype(float)
 
 # %% ../../nbs/08g_bounded.ipynb #090d5b0c
@@ -210,25 +209,25 @@ class Beta(Likelihood):
     def width(self) -> float:
         return float(1.0 / np.sqrt(1.0 + 0.25 * self.concentration))
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return logit(np.clip(y, 1e-3, 1.0 - 1e-3))
 
-    def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
+    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
         """Mean square of log y/(1 − y), the variance that a function of mean 0 needs to reach
         the data.
         """
         return mean_square(logit(y), weight)
 
-    def exponents(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def exponents(self, f: ndarray) -> tuple[ndarray, ndarray]:
         """a and b, each of the shape of f."""
         return self.concentration * expit(f), self.concentration * expit(-f)
 
-    def positive_exponents(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def positive_exponents(self, f: ndarray) -> tuple[ndarray, ndarray]:
         """a and b, kept from underflowing to 0."""
         a, b = self.exponents(f)
         return np.maximum(a, 1e-300), np.maximum(b, 1e-300)
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         k = self.concentration
         a, b = self.exponents(f)
         poles = 2.0 * np.log(k) + log_expit(f) + log_expit(-f)  # log a + log b
@@ -240,23 +239,23 @@ class Beta(Likelihood):
         spread = polygamma(1, 1.0 + a) + polygamma(1, 1.0 + b)
         return ell, rate * t + tilt, rate * tilt * t - rate**2 * spread - 2.0 * rate / k
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         k = self.concentration
         a, b = self.exponents(f)
         through_a = a * (np.log(y) - digamma(1.0 + a))
         through_b = b * (np.log1p(-y) - digamma(1.0 + b))
         return [1.0 + k * digamma(1.0 + k) + through_a + through_b]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         first, second = logistic_moments(mean, var)
         spread = np.maximum(second - first**2, 0.0)
         return first, (first - second) / (1.0 + self.concentration) + spread
 
-    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         a, b = self.positive_exponents(f)
         return betainc(a, b, y)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         """One random fraction for each entry of f, of the shape of f, kept from rounding to 0 or
         1.
         """

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy import ndarray
 from scipy.special import betainc, digamma, expit, gammaincc, gammaln
 
 from .base import Likelihood, MeanAndVariance, mean_square, whole_numbers
@@ -21,12 +22,12 @@ from ..quadrature import Derivatives, Tilted
 LARGEST_LOG_RATE = 300.0  # larger log rates are cut off here; the square is still a double
 
 
-def rate_of(f: np.ndarray) -> np.ndarray:
+def rate_of(f: ndarray) -> ndarray:
     """exp f, of the shape of f, without overflow."""
     return np.exp(np.minimum(f, LARGEST_LOG_RATE))
 
 
-def mean_rates(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def mean_rates(mean: ndarray, var: ndarray) -> tuple[ndarray, ndarray]:
     """E[exp f] and E[exp 2f], each (S,), for f ~ N(mean, var)."""
     return rate_of(mean + 0.5 * var), rate_of(mean + var) ** 2
 
@@ -37,16 +38,16 @@ class Counts(Likelihood):
     is_discrete = True
     support: ClassVar[tuple[float, float]] = -1.0, np.inf
 
-    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+    def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return whole_numbers(y, np.inf), "counts (0, 1, 2, ...)"
 
-    def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
+    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
         """Mean square of log(y + ½), the variance that a function of mean 0 needs to reach the
         data.
         """
         return mean_square(np.log(y + 0.5), weight)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return rng.poisson(np.minimum(rate_of(f), 1e18)).astype(float)
 
 # %% ../../nbs/08d_counts.ipynb #4ab29911
@@ -57,28 +58,26 @@ class Poisson(Counts):
     width: ClassVar[float] = 0.6
     closed_powers: ClassVar[tuple[float, float]] = 0.0, 0.0
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return np.log(20.0 / power)  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         rate = rate_of(f)
         return y * f - rate - gammaln(y + 1.0), y - rate, -rate
 
-    def closed_form(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ) -> Tilted:
+    def closed_form(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> Tilted:
         _, slope, curvature = self.log_density(y, mean + 0.5 * var)
         log_z = y * mean + curvature - gammaln(y + 1.0)
         return Tilted.closed(log_z, slope, curvature)
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         rate, square = mean_rates(mean, var)
         return rate, rate - square * np.expm1(-var)
 
-    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         return gammaincc(y + 1.0, rate_of(f))
 
-    def transition_width(self, y: np.ndarray) -> np.ndarray:
+    def transition_width(self, y: ndarray) -> ndarray:
         return 1.0 / np.sqrt(2.8 + y)
 
 # %% ../../nbs/08d_counts.ipynb #02a19175
@@ -92,10 +91,10 @@ class NegativeBinomial(Counts):
     positive: ClassVar[tuple[str, ...]] = ("dispersion",)
     dispersion: float = 1.0
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> float:
+    def expansion_point(self, y: ndarray, power: ndarray) -> float:
         return float(np.log(self.dispersion))
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         r = self.dispersion
         t = f - np.log(r)
         constant = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
@@ -104,27 +103,27 @@ class NegativeBinomial(Counts):
         ell = y * np.minimum(t, 0.0) - r * soft - y * np.log1p(np.exp(-np.abs(t))) + constant
         return ell, y - (y + r) * share, -(y + r) * share * expit(-t)
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         r = self.dispersion
         t = f - np.log(r)
         return [r * (digamma(y + r) - digamma(r) - np.logaddexp(0.0, t)) - y + (y + r) * expit(t)]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         rate, square = mean_rates(mean, var)
         return rate, rate + square / self.dispersion - square * np.expm1(-var)
 
-    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         return betainc(self.dispersion, y + 1.0, expit(np.log(self.dispersion) - f))
 
-    def transition_width(self, y: np.ndarray) -> np.ndarray:
+    def transition_width(self, y: ndarray) -> ndarray:
         return np.sqrt(1.0 / (2.8 + y) + 0.5 / (1.0 + self.dispersion))
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         share = rng.gamma(self.dispersion, 1.0 / self.dispersion, np.shape(f))
         return super().sample(f + np.log(np.maximum(share, np.finfo(float).tiny)), rng)
 
 # %% ../../nbs/08d_counts.ipynb #05f48da1
-def logistic_moments(mean: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def logistic_moments(mean: ndarray, var: ndarray) -> tuple[ndarray, ndarray]:
     """E[χ] and E[χ²], each (S,), for χ = 1/(1 + exp(−f)) and f ~ N(mean, var)."""
     first = gaussian_average(lambda _, f: expit(f), mean, var, 1.0)
     second = gaussian_average(lambda _, f: expit(f) ** 2, mean, var, 1.0)
@@ -151,13 +150,13 @@ class Binomial(Likelihood):
             )
         object.__setattr__(self, "trials", int(self.trials))
 
-    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+    def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return whole_numbers(y, self.trials), f"whole numbers from 0 to {self.trials} (`trials`)"
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> float:
+    def expansion_point(self, y: ndarray, power: ndarray) -> float:
         return 0.0
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         n = self.trials
         e = np.exp(-np.abs(f))
         ways = gammaln(n + 1.0) - gammaln(y + 1.0) - gammaln(n - y + 1.0)
@@ -165,16 +164,16 @@ class Binomial(Likelihood):
         slope = y * expit(-f) - (n - y) * expit(f)
         return ways - fails * f - n * np.log1p(e), slope, -n * e / (1.0 + e) ** 2
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         n = self.trials
         first, second = logistic_moments(mean, var)
         return n * first, n * (first - second) + n**2 * np.maximum(second - first**2, 0.0)
 
-    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         return betainc(self.trials - y, y + 1.0, expit(-f))
 
-    def transition_width(self, y: np.ndarray) -> np.ndarray:
+    def transition_width(self, y: ndarray) -> ndarray:
         return 1.0 / np.sqrt(1.0 + np.maximum(y * (self.trials - y) / self.trials, 0.0))
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return rng.binomial(self.trials, expit(f), size=np.shape(f)).astype(float)

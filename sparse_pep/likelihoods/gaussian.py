@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy import ndarray
 from scipy.special import ndtri
 
 from .base import Likelihood, MeanAndVariance
@@ -28,32 +29,30 @@ class Gaussian(Likelihood):
     closed_powers: ClassVar[tuple[float, float]] = 0.0, 1.0
     noise_variance: float = 1.0
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         residual = y - f
         noise = self.noise_variance
         ell = -0.5 * (np.log(2 * np.pi * noise) + residual**2 / noise)
         return ell, residual / noise, np.full_like(ell, -1.0 / noise)
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         return [0.5 * ((y - f) ** 2 / self.noise_variance - 1.0)]
 
-    def closed_form(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ) -> Tilted:
+    def closed_form(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> Tilted:
         log_z, d1, d2 = gaussian_tilted(y, self.noise_variance, mean, var, power)
         # Equation 8b.1 of the site
         gradient = -0.5 * (1.0 + var * d2 - self.noise_variance * d1**2)
         return Tilted.closed(log_z, d1, d2, gradient)
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         return mean, var + self.noise_variance
 
-    def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def predict_log_density(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
         var = var + self.noise_variance  # which may be 0, if `var` has known noise
         return -0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)
 
-    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return mean + ndtri(q) * np.sqrt(var + self.noise_variance)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return f + np.sqrt(self.noise_variance) * rng.normal(size=np.shape(f))

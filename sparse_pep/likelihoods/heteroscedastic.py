@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 class IntegratedNoise(NamedTuple):
     """ẑ for one value of the log noise variance ξ, after the integral over f."""
 
-    log_z: np.ndarray
-    slope: np.ndarray  # in ξ
-    curvature: np.ndarray  # in ξ
-    precision: np.ndarray  # κ⁻¹
+    log_z: ndarray
+    slope: ndarray  # in ξ
+    curvature: ndarray  # in ξ
+    precision: ndarray  # κ⁻¹
 
 
 def integrated_over_f(
-    y: np.ndarray, noise: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
+    y: ndarray, noise: ndarray, mean: ndarray, var: ndarray, power: ndarray
 ) -> IntegratedNoise:
     """ẑ for the noise variance e^ξ and f ~ N(mean, var), Equation 9b.1 of the site, and its two
     derivatives in ξ (Equations 9b.2 and 9b.3 of the site), each of the shape to which the arguments
@@ -70,7 +71,7 @@ class HeteroscedasticGaussian(Likelihood):
     log_concave = False
     real_targets = mean_from_mean = True
 
-    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Self":
+    def within_range(self, y: ndarray, weight: ndarray | None = None) -> "Self":
         """A copy whose noise variance is clipped as for Gaussian noise, and the prior standard
         deviation of its log to [0.3, 1].
         """
@@ -78,14 +79,14 @@ class HeteroscedasticGaussian(Likelihood):
         gain = np.clip(self.gain, 0.3 / largest, 1.0 / largest)
         return replace(super().within_range(y, weight), gain=gain)
 
-    def noise(self, g: np.ndarray) -> np.ndarray:
+    def noise(self, g: ndarray) -> ndarray:
         """The noise variance at values of g, of the shape of g, limited to avoid overflow."""
         log_v = np.log(self.base_variance) + self.gain * g
         return np.exp(np.clip(log_v, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
 
     def at_g(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray, g: np.ndarray
-    ) -> tuple[np.ndarray, ...]:
+        self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray, g: ndarray
+    ) -> tuple[ndarray, ...]:
         """ẑ at g, its two derivatives in g, κ⁻¹ and its square, ∂ẑ/∂ log γ, of the broadcast
         shape.
         """
@@ -96,9 +97,9 @@ class HeteroscedasticGaussian(Likelihood):
 
     def tilted(
         self,
-        y: np.ndarray,
-        mean: np.ndarray,
-        var: np.ndarray,
+        y: ndarray,
+        mean: ndarray,
+        var: ndarray,
         power: ArrayLike,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
@@ -109,7 +110,7 @@ class HeteroscedasticGaussian(Likelihood):
         m, m_g = mean
         s, s_g = var
 
-        def at_g(rows: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, ...]:
+        def at_g(rows: ndarray, g: ndarray) -> tuple[ndarray, ...]:
             n = rows[:, None]
             return self.at_g(y[n], m[n], s[n], power[n], g)
 
@@ -124,9 +125,7 @@ class HeteroscedasticGaussian(Likelihood):
             averages=np.stack([over_g.d1 / self.gain, through_gain]),
         )
 
-    def shape_in_g(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ) -> DensityShape:
+    def shape_in_g(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> DensityShape:
         """Where ẑ bends as a function of g, and where it is largest."""
         square = (y - mean) ** 2
         with np.errstate(divide="ignore"):  # -inf at power 0, where the mode is the centre
@@ -138,22 +137,22 @@ class HeteroscedasticGaussian(Likelihood):
             peak=np.log((square + var) / self.base_variance) / self.gain,
         )
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         return mean[0], var[0] + self.noise(mean[1] + 0.5 * self.gain * var[-1])
 
-    def average_cdf(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def average_cdf(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
         """P(Y ≤ y) (S,): given g, the target is Gaussian with the variance of f and of the
         noise.
         """
         residual = y - mean[0]
 
-        def given_g(rows: np.ndarray, g: np.ndarray) -> np.ndarray:
+        def given_g(rows: ndarray, g: ndarray) -> ndarray:
             std = np.sqrt(var[0][rows][:, None] + self.noise(g))
             return ndtr(residual[rows][:, None] / std)
 
         return gaussian_average(given_g, mean[1], var[-1], 0.6 / self.gain)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         """One random draw of y for each pair of f and g in f (2, ...), of the shape of f[0]."""
         return f[0] + np.sqrt(self.noise(f[1])) * rng.normal(size=np.shape(f[0]))
 
@@ -166,7 +165,7 @@ class GaussianByRow(Gaussian):
 
     trained: ClassVar[tuple[str, ...]] = ()
     positive: ClassVar[tuple[str, ...]] = ()
-    noise_variance: np.ndarray  # type: ignore[assignment]  # the parent has one for all rows
+    noise_variance: ndarray  # type: ignore[assignment]  # the parent has one for all rows
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #a9aef7d3
 @dataclass(frozen=True)
@@ -194,7 +193,7 @@ class GroupedGaussian(Gaussian):
         """The column of the codes."""
         return (self.column,)
 
-    def groups(self, X: np.ndarray) -> np.ndarray:
+    def groups(self, X: ndarray) -> ndarray:
         """The code (N,) of each row of X (N, D). ValueError if one is not among 0, …, G − 1."""
         if self.column >= X.shape[1]:
             raise ValueError(
@@ -210,7 +209,7 @@ class GroupedGaussian(Gaussian):
             )
         return code.astype(int)
 
-    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> GaussianByRow:
+    def at(self, X: ndarray, known_variance: float | ndarray = 0.0) -> GaussianByRow:
         return GaussianByRow(np.array(self.noise_variance)[self.groups(X)] + known_variance)
 
     def part(self, k: int) -> Gaussian:
@@ -229,7 +228,7 @@ class SwitchedLikelihood(Likelihood):
     categorical_dims = (-1,)
     parts: tuple[Likelihood, ...]
 
-    def parameters(self) -> dict[str, np.ndarray]:
+    def parameters(self) -> dict[str, ndarray]:
         """Those of the first likelihood by their names, and those of the others with a number
         before the name.
         """
@@ -243,7 +242,7 @@ class SwitchedLikelihood(Likelihood):
     def part(self, k: int) -> Likelihood:
         return self.parts[k]
 
-    def at(self, X: np.ndarray, known_variance: float | np.ndarray = 0.0) -> "LikelihoodByRow":
+    def at(self, X: ndarray, known_variance: float | ndarray = 0.0) -> "LikelihoodByRow":
         known_variance = np.broadcast_to(known_variance, len(X))
         return LikelihoodByRow(self.parts, X[:, -1].astype(int), known_variance)
 
@@ -254,10 +253,10 @@ class LikelihoodByRow(SwitchedLikelihood):
     that is added to Gaussian noise.
     """
 
-    groups: np.ndarray  # (N,)
-    known_variance: np.ndarray  # (N,)
+    groups: ndarray  # (N,)
+    known_variance: ndarray  # (N,)
 
-    def predict_log_density(self, y: np.ndarray, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def predict_log_density(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
         log_density = np.empty(len(y))
         for k in np.unique(self.groups):
             rows = self.groups == k
@@ -266,9 +265,9 @@ class LikelihoodByRow(SwitchedLikelihood):
 
     def tilted(
         self,
-        y: np.ndarray,
-        mean: np.ndarray,
-        var: np.ndarray,
+        y: ndarray,
+        mean: ndarray,
+        var: ndarray,
         power: ArrayLike,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
@@ -279,7 +278,7 @@ class LikelihoodByRow(SwitchedLikelihood):
         for k in np.unique(self.groups):
             part = self.parts[k]
             rows = np.flatnonzero(self.groups == k)
-            share: float | np.ndarray = 1.0
+            share: float | ndarray = 1.0
             if isinstance(part, Gaussian):
                 noise = part.noise_variance + self.known_variance[rows]
                 share = part.noise_variance / noise

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
@@ -44,7 +45,7 @@ class Heights(NamedTuple):
     first: int
     last: int
 
-    def values(self) -> tuple[np.ndarray, np.ndarray]:
+    def values(self) -> tuple[ndarray, ndarray]:
         """The heights and their weights in sums, each (K,)."""
         x = self.growth * np.arange(self.first, self.last)
         return self.step / self.growth * np.sinh(x), self.step * np.cosh(x)
@@ -53,12 +54,12 @@ class Heights(NamedTuple):
 class LabelledCavities(NamedTuple):
     """n data points with C classes."""
 
-    y: np.ndarray  # (n,), integer labels
-    mean: np.ndarray  # (C, n), as `var`: of the cavity
-    var: np.ndarray
-    power: np.ndarray  # (n,)
+    y: ndarray  # (n,), integer labels
+    mean: ndarray  # (C, n), as `var`: of the cavity
+    var: ndarray
+    power: ndarray  # (n,)
 
-    def select(self, rows: np.ndarray, origin: np.ndarray) -> "LabelledCavities":
+    def select(self, rows: ndarray, origin: ndarray) -> "LabelledCavities":
         """The data points `rows`, with means that are measured from the `origin` (n,)."""
         return LabelledCavities(
             y=self.y[rows],
@@ -67,7 +68,7 @@ class LabelledCavities(NamedTuple):
             power=self.power[rows],
         )
 
-    def observed(self, values: np.ndarray) -> np.ndarray:
+    def observed(self, values: ndarray) -> ndarray:
         """The row of `values` (C, n, ...) that belongs to the label of each data point."""
         return values[self.y, np.arange(len(self.y))]
 
@@ -75,14 +76,14 @@ class LabelledCavities(NamedTuple):
 class HeightRanges(NamedTuple):
     """The origin of the heights of N data points, and the other fields of `Heights`, each (N,)."""
 
-    origin: np.ndarray
-    step: np.ndarray
-    growth: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
+    origin: ndarray
+    step: ndarray
+    growth: ndarray
+    first: ndarray
+    last: ndarray
 
 
-def lower_ends(data: LabelledCavities, fall: float, exact: bool) -> np.ndarray:
+def lower_ends(data: LabelledCavities, fall: float, exact: bool) -> ndarray:
     """The heights (C, N) below which a class contributes nothing."""
     mean = data.mean
     spread = np.sqrt(2.0 * fall * data.var)
@@ -130,7 +131,7 @@ TOGETHER = 200
 WIDEST = 1e7  # largest variance, beyond which the highest level would need too many nodes
 
 # %% ../../nbs/09_multiclass.ipynb #6344b566
-def three_factors(x: np.ndarray) -> np.ndarray:
+def three_factors(x: ndarray) -> ndarray:
     """e^−ξ, ξe^−ξ and 1 − e^−ξ, stacked, at x = log ξ."""
     w = np.exp(np.minimum(x, 40.0))
     above = -np.expm1(-w)
@@ -138,7 +139,7 @@ def three_factors(x: np.ndarray) -> np.ndarray:
 
 # %% ../../nbs/09_multiclass.ipynb #aa487102
 @lru_cache(maxsize=128)
-def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
+def table(level: int, grid: Heights, low: int, high: int) -> ndarray:
     """G, G′ and 1 − G (3, I, K) at the nodes low, …, high − 1 of a level and the heights of the
     grid. Equation 9.12 of the site.
     """
@@ -161,7 +162,7 @@ def table(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
     return out
 
 # %% ../../nbs/09_multiclass.ipynb #e2ef6fb3
-def by_hermite(m: np.ndarray, v: np.ndarray, t: np.ndarray, d: np.ndarray) -> np.ndarray:
+def by_hermite(m: ndarray, v: ndarray, t: ndarray, d: ndarray) -> ndarray:
     """The result of `smooth` (3, n, K) at heights d (K,) for narrow Gaussians: means, variances
     and tilts (n, 1).
     """
@@ -172,7 +173,7 @@ def by_hermite(m: np.ndarray, v: np.ndarray, t: np.ndarray, d: np.ndarray) -> np
     return out
 
 # %% ../../nbs/09_multiclass.ipynb #066b6d4e
-def table_part(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
+def table_part(level: int, grid: Heights, low: int, high: int) -> ndarray:
     """The table of a level from the node `low` to at least `high` − 1. It is cut out of a table
     whose ends are multiples of 32, so that few tables are computed.
     """
@@ -181,12 +182,12 @@ def table_part(level: int, grid: Heights, low: int, high: int) -> np.ndarray:
     return table(level, wider, low - low % 32, high + -high % 32)[:, low % 32 :, columns]
 
 
-def log_weights(distance: np.ndarray, var: np.ndarray, step: float) -> np.ndarray:
+def log_weights(distance: ndarray, var: ndarray, step: float) -> ndarray:
     """The logarithms of the weights of nodes, at a `distance` from the mean of a Gaussian."""
     return -0.5 * distance**2 / var + np.log(step / np.sqrt(2.0 * np.pi * var))
 
 
-def by_table(level: int, m: np.ndarray, v: np.ndarray, t: np.ndarray, grid: Heights) -> np.ndarray:
+def by_table(level: int, m: ndarray, v: ndarray, t: ndarray, grid: Heights) -> ndarray:
     """The result of `smooth` (3, n, K) from the table of a level; arguments as in `by_hermite`.
     Equation 9.13 of the site.
     """
@@ -215,7 +216,7 @@ def by_table(level: int, m: np.ndarray, v: np.ndarray, t: np.ndarray, grid: Heig
     return total
 
 # %% ../../nbs/09_multiclass.ipynb #a2a0a0a0
-def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, grid: Heights) -> np.ndarray:
+def smooth(mean: ndarray, var: ndarray, tilt: ndarray, grid: Heights) -> ndarray:
     """G, G′ and 1 − G (3, n, K) of Gaussians with mean and variance (n,). `tilt` (n,) is α for the
     observed class, where the result is A₀, A₁ and nothing of use, and 0 for the others.
     """
@@ -234,9 +235,7 @@ def smooth(mean: np.ndarray, var: np.ndarray, tilt: np.ndarray, grid: Heights) -
     return out
 
 # %% ../../nbs/09_multiclass.ipynb #5d11a3e3
-def class_factors(
-    data: LabelledCavities, grid: Heights
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def class_factors(data: LabelledCavities, grid: Heights) -> tuple[ndarray, ndarray, ndarray]:
     """χ (C, n, K), log H (n, K) and A₀(1 − Ψ) (n, K) of n data points, whose means are measured
     from the origin.
     """
@@ -262,7 +261,7 @@ def class_factors(
     return chi, log_a0 + np.log(np.maximum(below.prod(axis=0), 1e-300)), a0 * lost
 
 # %% ../../nbs/09_multiclass.ipynb #3ee2997b
-def without_each(g: np.ndarray) -> np.ndarray:
+def without_each(g: ndarray) -> ndarray:
     """For each entry of g, the sum of all others along the first axis, without a subtraction."""
     out = np.zeros_like(g)
     out[1:] += np.cumsum(g[:-1], axis=0)
@@ -275,16 +274,14 @@ class HeightIntegrals(NamedTuple):
     H.
     """
 
-    of_class: np.ndarray  # ∫Hχ_c (C, n)
-    of_pairs: np.ndarray  # ∫Hχ_c Σ_{j≠c} χ_j (C, n)
-    mass: np.ndarray  # ∫H (n,)
-    third_form: np.ndarray  # (n,)
-    first_form: np.ndarray  # ∫A₀(1 − Ψ) (n,)
+    of_class: ndarray  # ∫Hχ_c (C, n)
+    of_pairs: ndarray  # ∫Hχ_c Σ_{j≠c} χ_j (C, n)
+    mass: ndarray  # ∫H (n,)
+    third_form: ndarray  # (n,)
+    first_form: ndarray  # ∫A₀(1 − Ψ) (n,)
 
 
-def third_form(
-    data: LabelledCavities, grid: Heights, log_mass: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def third_form(data: LabelledCavities, grid: Heights, log_mass: ndarray) -> tuple[ndarray, ndarray]:
     """The integrand of the third form (n, K), from log H (n, K), and z_b (n,), infinite where that
     form is not used.
     """
@@ -307,8 +304,8 @@ class HeightSums(NamedTuple):
 
     fine: HeightIntegrals
     rough: HeightIntegrals
-    top: np.ndarray
-    z_b: np.ndarray
+    top: ndarray
+    z_b: ndarray
 
 
 def height_sums(data: LabelledCavities, grid: Heights) -> HeightSums:
@@ -332,14 +329,14 @@ def height_sums(data: LabelledCavities, grid: Heights) -> HeightSums:
 class SoftmaxMoments(NamedTuple):
     """The results of n data points, and by how much a relation between the integrals fails."""
 
-    log_z: np.ndarray  # (n,)
-    d1: np.ndarray  # (C, n)
-    d2: np.ndarray
-    gap: np.ndarray  # (n,)
+    log_z: ndarray  # (n,)
+    d1: ndarray  # (C, n)
+    d2: ndarray
+    gap: ndarray  # (n,)
 
 
 def softmax_moments(
-    data: LabelledCavities, integrals: HeightIntegrals, top: np.ndarray, z_b: np.ndarray
+    data: LabelledCavities, integrals: HeightIntegrals, top: ndarray, z_b: ndarray
 ) -> SoftmaxMoments:
     """z, d1 and d2, from Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2;
     `top` and `z_b` are those of `HeightSums`.
@@ -371,7 +368,7 @@ def softmax_moments(
 # %% ../../nbs/09_multiclass.ipynb #0819d264
 def alike_heights(
     ranges: HeightRanges, n_classes: int, fall: float
-) -> Iterator[tuple[np.ndarray, Heights]]:
+) -> Iterator[tuple[ndarray, Heights]]:
     """Yield the numbers of data points that are evaluated together, with heights for all of
     them.
     """
@@ -397,7 +394,7 @@ def alike_heights(
 
 def moments_with_error(
     data: LabelledCavities, grid: Heights, floor: float
-) -> tuple[SoftmaxMoments, np.ndarray]:
+) -> tuple[SoftmaxMoments, ndarray]:
     """The results of n data points, whose means are measured from the origin, and the error (n,)
     of those from every second height.
     """
@@ -453,14 +450,14 @@ class Softmax(Likelihood):
         """The number of classes C."""
         return self.n_classes
 
-    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+    def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return whole_numbers(y, self.n_classes - 1), f"labels 0, 1, ..., {self.n_classes - 1}"
 
     def tilted(
         self,
-        y: np.ndarray,
-        mean: np.ndarray,
-        var: np.ndarray,
+        y: ndarray,
+        mean: ndarray,
+        var: ndarray,
         power: ArrayLike,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
@@ -483,12 +480,12 @@ class Softmax(Likelihood):
         power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         return softmax_tilted(LabelledCavities(y, mean, var, power), accuracy)
 
-    def predict_proba(self, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def predict_proba(self, mean: ndarray, var: ndarray) -> ndarray:
         """Probabilities (S, C) for f ~ N(mean, var), mean and var (C, S)."""
         y = np.argmax(mean, axis=0)
         labels = np.arange(self.n_classes)[:, None]
         return ((labels == y) - self.tilted(y, mean, var, 0.0).d1).T
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         """One label (S,), as float64, for each column of f (C, S)."""
         return np.argmax(f + rng.gumbel(size=np.shape(f)), axis=0).astype(float)

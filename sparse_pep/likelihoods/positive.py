@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammainc, gammaln, log_ndtr
 
@@ -27,13 +28,13 @@ class Positive(Likelihood):
     positive: ClassVar[tuple[str, ...]] = ("shape",)
     support: ClassVar[tuple[float, float]] = 0.0, np.inf
 
-    def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
+    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
         """Mean square of log |y|, the variance that a function of mean 0 needs to reach the
         data.
         """
         return mean_square(np.log(np.abs(y)), weight)
 
-    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return rate_of(mean) * super().quantile(q, 0.0 * mean, var)
 
 # %% ../../nbs/08f_positive.ipynb #82fa407e
@@ -46,32 +47,32 @@ class Gamma(Positive):
     width: ClassVar[float] = 0.6
     shape: float = 1.0
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return np.log(power * self.shape * y / 20.0)  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         k = self.shape
         log_ratio = np.log(y) - f
         share = k * rate_of(log_ratio)
         constant = k * np.log(k) - gammaln(k) - np.log(y)
         return constant + k * log_ratio - share, share - k, -share
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         k = self.shape
         log_ratio = np.log(y) - f
         return [k * (np.log(k) + 1.0 + log_ratio - rate_of(log_ratio) - digamma(k))]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         first, square = mean_rates(mean, var)
         return first, square * (1.0 / self.shape - np.expm1(-var))
 
-    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         return gammainc(self.shape, self.shape * y * rate_of(-f))
 
-    def transition_width(self, y: np.ndarray) -> float:
+    def transition_width(self, y: ndarray) -> float:
         return min(self.width, self.shape**-0.5)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return rate_of(f) / self.shape * rng.gamma(self.shape, size=np.shape(f))
 
 # %% ../../nbs/08f_positive.ipynb #2e72dfd5
@@ -88,13 +89,13 @@ class Weibull(Positive):
     def width(self) -> float:
         return 0.6 / self.shape
 
-    def accepts(self, y: np.ndarray) -> tuple[np.ndarray, str]:
+    def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return y != 0.0, "durations, with a minus sign if they had not ended,"
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return np.log(np.abs(y)) + np.log(power / 20.0) / self.shape  # where p^α vanishes
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         k = self.shape
         log_y = np.log(np.abs(y))
         ended = y > 0.0
@@ -102,19 +103,19 @@ class Weibull(Positive):
         ell = np.where(ended, np.log(k) - log_y + k * (log_y - f), 0.0) - risk
         return ell, k * (risk - ended), -(k**2) * risk
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         xi = self.shape * (np.log(np.abs(y)) - f)
         return [np.where(y > 0.0, 1.0 + xi, 0.0) - xi * rate_of(xi)]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         first, square = mean_rates(mean, var)
         m1, m2 = np.exp(gammaln(1.0 + np.array([1.0, 2.0]) / self.shape))  # at f = 0
         return first * m1, square * (m2 - m1**2 - m1**2 * np.expm1(-var))
 
-    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         return -np.expm1(-rate_of(self.shape * (np.log(y) - f)))
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         """One random duration, observed to its end, for each entry of f, of the shape of f."""
         return rate_of(f) * rng.weibull(self.shape, size=np.shape(f))
 
@@ -154,18 +155,18 @@ class CensoredGaussian(Likelihood):
         """The noise before it is cut off."""
         return Gaussian(self.noise_variance)
 
-    def check(self, y: ArrayLike) -> np.ndarray:
+    def check(self, y: ArrayLike) -> ndarray:
         return np.clip(super().check(y), *self.limits)
 
-    def side(self, y: np.ndarray) -> np.ndarray:
+    def side(self, y: ndarray) -> ndarray:
         """−1 for y at the lower limit, 1 at the upper, 0 between; of the shape of y."""
         low, high = self.limits
         return (y >= high) * 1.0 - (y <= low)
 
-    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return np.clip(self.gaussian.quantile(q, mean, var), *self.limits)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return np.clip(self.gaussian.sample(f, rng), *self.limits)
 
 # %% ../../nbs/08f_positive.ipynb #fbdda20f
@@ -180,18 +181,16 @@ class Tobit(CensoredGaussian):
     def width(self) -> float:
         return float(np.sqrt(self.noise_variance))
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return y
 
-    def closed(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def closed(self, y: ndarray, power: ndarray) -> ndarray:
         return self.side(y) == 0.0
 
-    def closed_form(
-        self, y: np.ndarray, mean: np.ndarray, var: np.ndarray, power: np.ndarray
-    ) -> Tilted:
+    def closed_form(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> Tilted:
         return self.gaussian.closed_form(y, mean, var, power)
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         side = self.side(y)
         std = np.sqrt(self.noise_variance)
         ell, slope, curvature = Probit().log_density(np.ones(()), side * (f - y) / std)
@@ -203,14 +202,14 @@ class Tobit(CensoredGaussian):
             np.where(inside, between[2], curvature / self.noise_variance),
         )
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         side = self.side(y)
         x = side * (f - y) / np.sqrt(self.noise_variance)
         (between,) = self.gaussian.parameter_gradients(y, f)
         cut = -0.5 * x * Probit().log_density(np.ones(()), x)[1]
         return [np.where(side == 0.0, between, cut)]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         std = np.sqrt(var + self.noise_variance)
         low, high = self.limits
         x = np.maximum((low - mean) / std, -40.0), np.minimum((high - mean) / std, 40.0)

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from scipy.special import expit, ndtri
 
 # %% ../../nbs/09c_intervals.ipynb #1a7e0004
-RowFunction = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of rows (n,) and values for them
+RowFunction = Callable[[ndarray, ndarray], ndarray]  # of rows (n,) and values for them
 REACH = 7.0  # standard deviations to both sides
 
 
@@ -37,12 +38,12 @@ GRIDS = (
 
 def steep_places(
     function: RowFunction,
-    rows: np.ndarray,
-    mean: np.ndarray,
-    std: np.ndarray,
-    width: np.ndarray,
+    rows: ndarray,
+    mean: ndarray,
+    std: ndarray,
+    width: ndarray,
     grid: Grid,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray]:
     """f and their weights, both (n, T), for rows with mean, std and width (n, 1); Equation 9c.3
     of the site.
     """
@@ -62,8 +63,8 @@ def steep_places(
 
 # %% ../../nbs/09c_intervals.ipynb #91bc0e9a
 def gaussian_average(
-    function: RowFunction, mean: np.ndarray, var: np.ndarray, width: float | np.ndarray
-) -> np.ndarray:
+    function: RowFunction, mean: ndarray, var: ndarray, width: float | ndarray
+) -> ndarray:
     """E[g(f)] (S,) for f ~ N(mean, var), each (S,). function(rows, f) returns g (n, T) for the
     values f (n, T) of these rows, and g rises or falls over the length `width`, () or (S,), of f.
     Cost 21 to 71 values for each row, up to 352 where the width is small.
@@ -87,7 +88,7 @@ def gaussian_average(
     return average
 
 # %% ../../nbs/09c_intervals.ipynb #1a7e0008
-def to_line(y: np.ndarray, support: tuple[float, float]) -> np.ndarray:
+def to_line(y: ndarray, support: tuple[float, float]) -> ndarray:
     """t (S,) on the whole line for y (S,) in the open interval `support`."""
     low, high = support
     if np.isinf(low):
@@ -98,7 +99,7 @@ def to_line(y: np.ndarray, support: tuple[float, float]) -> np.ndarray:
     return t
 
 
-def from_line(t: np.ndarray, support: tuple[float, float]) -> np.ndarray:
+def from_line(t: ndarray, support: tuple[float, float]) -> ndarray:
     """The inverse of `to_line`."""
     low, high = support
     if np.isinf(low):
@@ -114,8 +115,8 @@ SCORE_TOL = 1e-6
 
 
 def starting_place(
-    score: float, mean: np.ndarray, var: np.ndarray, support: tuple[float, float]
-) -> tuple[np.ndarray, np.ndarray]:
+    score: float, mean: ndarray, var: ndarray, support: tuple[float, float]
+) -> tuple[ndarray, ndarray]:
     """The t (S,) at which the search starts, and the scale (S,) of its steps. `mean` and `var` of y
     may be infinite.
     """
@@ -132,13 +133,13 @@ def starting_place(
     return np.where(np.isfinite(t), t, 0.0) + score * scale, scale
 
 
-def secant_slope(rise: np.ndarray, run: np.ndarray, slope: np.ndarray) -> np.ndarray:
+def secant_slope(rise: ndarray, run: ndarray, slope: ndarray) -> ndarray:
     """The slope (n,) of z between two values of t, or the old `slope` where it is not positive."""
     secant = rise / run
     return np.where(np.isfinite(secant) & (secant > 0.0), secant, slope)
 
 
-def limited_step(z: np.ndarray, slope: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def limited_step(z: ndarray, slope: ndarray, scale: ndarray) -> ndarray:
     """Newton's step (n,) for the values z (n,), not longer than four times the `scale`."""
     step = np.clip(-z / slope, -4.0 * scale, 4.0 * scale)
     return np.where(np.isnan(step), -np.sign(z) * scale, step)
@@ -147,10 +148,10 @@ def limited_step(z: np.ndarray, slope: np.ndarray, scale: np.ndarray) -> np.ndar
 def inverse_cdf(
     cdf: RowFunction,
     q: float,
-    mean: np.ndarray,
-    var: np.ndarray,
+    mean: ndarray,
+    var: ndarray,
     support: tuple[float, float],
-) -> np.ndarray:
+) -> ndarray:
     """The y (S,) in the interval `support` with F(y) = q, where cdf(rows, y) returns the increasing
     F (n,) of these rows. `mean` and `var` (S,) are those of y, from which the search starts; they
     may be infinite.

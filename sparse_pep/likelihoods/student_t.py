@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy import ndarray
 from scipy.special import gammaln, stdtr
 
 from .base import Likelihood, MeanAndVariance
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 # %% ../../nbs/08e_student_t.ipynb #c9bf7c7d
-def quartile_variance(y: np.ndarray, weight: np.ndarray | None = None) -> float:
+def quartile_variance(y: ndarray, weight: ndarray | None = None) -> float:
     """The variance of the normal distribution whose quartiles are as far apart as those of y
     (N,) with weights (N,).
     """
@@ -54,17 +55,17 @@ class StudentT(Likelihood):
         """Half the distance of the complex singularities of log p from the real line."""
         return 0.5 * self.scale * float(np.sqrt(self.df))
 
-    def expansion_point(self, y: np.ndarray, power: np.ndarray) -> np.ndarray:
+    def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return y
 
-    def latent_variance(self, y: np.ndarray, weight: np.ndarray | None = None) -> float:
+    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
         return quartile_variance(y, weight) or super().latent_variance(y, weight)
 
-    def within_range(self, y: np.ndarray, weight: np.ndarray | None = None) -> "Self":
+    def within_range(self, y: ndarray, weight: ndarray | None = None) -> "Self":
         largest = self.latent_variance(y, weight)
         return replace(self, scale=np.sqrt(np.clip(self.scale**2, 1e-3 * largest, largest)))
 
-    def log_density(self, y: np.ndarray, f: np.ndarray) -> Derivatives:
+    def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         residual = y - f
         spread = self.df * self.scale**2
         half = 0.5 * (self.df + 1.0)
@@ -74,11 +75,11 @@ class StudentT(Likelihood):
         curvature = 2.0 * half * (residual**2 - spread) / total**2
         return constant - half * np.log1p(residual**2 / spread), slope, curvature
 
-    def parameter_gradients(self, y: np.ndarray, f: np.ndarray) -> list[np.ndarray]:
+    def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
         square = (y - f) ** 2
         return [(self.df + 1.0) * square / (self.df * self.scale**2 + square) - 1.0]
 
-    def predict(self, mean: np.ndarray, var: np.ndarray) -> MeanAndVariance:
+    def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         noise = np.inf
         if self.df > 2.0:
             noise = self.scale**2 * self.df / (self.df - 2.0)
@@ -86,16 +87,16 @@ class StudentT(Likelihood):
             mean = np.full_like(mean, np.nan)
         return mean, var + noise
 
-    def cdf(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+    def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         return stdtr(self.df, (y - f) / self.scale)
 
-    def transition_width(self, y: np.ndarray) -> float:
+    def transition_width(self, y: ndarray) -> float:
         return min(self.width, self.scale)
 
-    def quantile(self, q: float, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         of_unit_scale = StudentT(self.df)
         t = Likelihood.quantile(of_unit_scale, q, 0.0 * mean, var / self.scale**2)
         return mean + self.scale * t
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return f + self.scale * rng.standard_t(self.df, size=np.shape(f))

@@ -9,6 +9,7 @@ __all__ = []
 from collections.abc import Iterator
 
 import numpy as np
+from numpy import ndarray
 from scipy.spatial.distance import cdist
 
 from .linalg import thin_product
@@ -28,7 +29,7 @@ class Pairs:
     are computed `by_differences`.
     """
 
-    def __init__(self, A: np.ndarray, B: np.ndarray | None = None, centred: bool = False) -> None:
+    def __init__(self, A: ndarray, B: ndarray | None = None, centred: bool = False) -> None:
         if centred:
             centre = A.sum(axis=0) / len(A)
             A = A - centre
@@ -37,30 +38,30 @@ class Pairs:
         self.B = A if B is None else B
         a2 = np.einsum("mn,mn->m", A, A)
         b2 = a2 if B is None else np.einsum("mn,mn->m", B, B)
-        self.norms: tuple[np.ndarray, np.ndarray] = (a2, b2)
-        self.ones: tuple[np.ndarray, np.ndarray] = (np.ones(len(a2)), np.ones(len(b2)))
+        self.norms: tuple[ndarray, ndarray] = (a2, b2)
+        self.ones: tuple[ndarray, ndarray] = (np.ones(len(a2)), np.ones(len(b2)))
         far_a = np.flatnonzero(~(a2 <= EXPANSION_LIMIT))
         far_b = np.flatnonzero(~(b2 <= EXPANSION_LIMIT))
         self.expands: bool = not (len(far_a) or len(far_b))
-        self.doubtful: tuple[np.ndarray, ...] | None = None
+        self.doubtful: tuple[ndarray, ...] | None = None
         if len(far_a) and len(far_b):
             self.doubtful = np.ix_(far_a, far_b)
         self.by_differences: bool = 2 * len(far_a) * len(far_b) > len(a2) * len(b2)
 
-    def differences(self) -> Iterator[np.ndarray]:
+    def differences(self) -> Iterator[ndarray]:
         """Yield bₙ − aₘ for all pairs, (M, n), one dimension after the other."""
         for d in range(self.A.shape[1]):
             yield self.B.T[d : d + 1, :] - self.A[:, d : d + 1]
 
-    def squares(self) -> np.ndarray:
+    def squares(self) -> ndarray:
         """‖aₘ − bₙ‖² for all pairs, (M, n), by differences."""
         return cdist(self.A, self.B, "sqeuclidean")
 
-    def distances(self) -> np.ndarray:
+    def distances(self) -> ndarray:
         """‖aₘ − bₙ‖ for all pairs, (M, n)."""
         return cdist(self.A, self.B)
 
-    def gaussian(self, variance: float) -> np.ndarray:
+    def gaussian(self, variance: float) -> ndarray:
         """variance · exp(−‖aₘ − bₙ‖²/2) for all pairs, (M, n), which is symmetric if B is A. Cost:
         a product of 2Mn(D + 2) flops, and Mn exponentials.
         """
@@ -74,7 +75,7 @@ class Pairs:
             K[a, b] = np.log(variance) - 0.5 * cdist(self.A[a[:, 0]], self.B[b[0]], "sqeuclidean")
         return np.exp(K, out=K)
 
-    def row_moments(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def row_moments(self, W: ndarray) -> tuple[ndarray, ndarray, ndarray]:
         """Σₙ Wₘₙ Δʲ with Δ = aₘ − bₙ for j = 0 (M, 1), 1 and 2 (M, D), by differences; W may be
         complex. Cost: 6MnD operations.
         """
@@ -86,7 +87,7 @@ class Pairs:
         total = np.sum(W, axis=1)[:, None]
         return total, np.stack(first, axis=1), np.stack(second, axis=1)
 
-    def moments(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def moments(self, W: ndarray) -> tuple[ndarray, ndarray, ndarray]:
         """First and second moments of the differences under weights W (M, n) of any sign:
         Σₙ Wₘₙ (bₙ − aₘ) (M, D), Σₘₙ Wₘₙ (aₘ − bₙ)² (D,), and Σₘₙ Wₘₙ. Cost: 2Mn(D + 2) flops.
         """
@@ -116,10 +117,10 @@ class Pairs:
 class StackedPairs(Pairs):
     """All pairs among the b points of each of G sets A (G, b, D)."""
 
-    def __init__(self, A: np.ndarray) -> None:
+    def __init__(self, A: ndarray) -> None:
         self.A = A
 
-    def squares(self) -> np.ndarray:
+    def squares(self) -> ndarray:
         """‖aₙ − aₘ‖² for all pairs of a set, (G, b, b). Cost 2Gb²D flops."""
         A = self.A - self.A.mean(axis=1, keepdims=True)
         norms = np.einsum("gbd,gbd->gb", A, A)
@@ -134,18 +135,18 @@ class StackedPairs(Pairs):
             squares[g, n, m] = np.einsum("pd,pd->p", gap, gap)
         return squares
 
-    def distances(self) -> np.ndarray:
+    def distances(self) -> ndarray:
         """‖aₙ − aₘ‖ for all pairs of a set, (G, b, b)."""
         squares = self.squares()
         return np.sqrt(squares, out=squares)
 
-    def gaussian(self, variance: float) -> np.ndarray:
+    def gaussian(self, variance: float) -> ndarray:
         """variance · exp(−‖aₙ − aₘ‖²/2) for all pairs of a set, (G, b, b)."""
         K = -0.5 * self.squares()
         return float(variance) * np.exp(K, out=K)
 
 # %% ../../nbs/internals/numerics/distances.ipynb #14286e3c
-def ordered_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+def ordered_product(left: ndarray, right: ndarray) -> ndarray:
     """left @ right (m, n), in C order if m < n and otherwise in Fortran's, so that the transpose
     of many rows is in C order.
     """
@@ -153,8 +154,8 @@ def ordered_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def quadratic_of_differences(
-    constant: np.ndarray, first: np.ndarray, second: np.ndarray, pairs: Pairs, expand: bool
-) -> np.ndarray:
+    constant: ndarray, first: ndarray, second: ndarray, pairs: Pairs, expand: bool
+) -> ndarray:
     """constant + Σ_d first Δ_d + second Δ_d² with Δ = a − b, (M, n); coefficients (M,),
     (M, D), (M, D).
     """
@@ -171,8 +172,8 @@ def quadratic_of_differences(
 
 # %% ../../nbs/internals/numerics/distances.ipynb #1dd221ac
 def moments_of_differences(
-    W: np.ndarray, pairs: Pairs, expand: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    W: ndarray, pairs: Pairs, expand: bool
+) -> tuple[ndarray, ndarray, ndarray]:
     """Σₙ Wₘₙ Δʲ with Δ = a − b for j = 0 (M, 1), 1 and 2 (M, D); W may be complex."""
     if not expand:
         return pairs.row_moments(W)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy import ndarray
 
 # %% ../../nbs/internals/numerics/files.ipynb #0d181010
 def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
@@ -69,11 +70,11 @@ def digest(*values: object) -> str:
 State = dict[str, Any]
 
 
-def without_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
+def without_arrays(value: object, arrays: dict[str, ndarray]) -> object:
     """`value` with every array in its dictionaries moved to `arrays` and replaced by a
     reference.
     """
-    if isinstance(value, np.ndarray):
+    if isinstance(value, ndarray):
         name = f"array_{len(arrays)}"
         arrays[name] = value
         return {"array": name}
@@ -82,7 +83,7 @@ def without_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
     return value
 
 # %% ../../nbs/internals/numerics/files.ipynb #b9b5a2ed
-def with_arrays(value: object, arrays: dict[str, np.ndarray]) -> object:
+def with_arrays(value: object, arrays: dict[str, ndarray]) -> object:
     """The inverse of `without_arrays`."""
     if not isinstance(value, dict):
         return value
@@ -109,7 +110,7 @@ def write_archive(path: str | Path, state: State, kind: str, version: int) -> No
     version : int
         Version of its format.
     """
-    arrays: dict[str, np.ndarray] = {}
+    arrays: dict[str, ndarray] = {}
     description = {"format": kind, "version": version, "state": without_arrays(state, arrays)}
     text = json.dumps(description, default=as_plain)
     arrays["digest"] = np.array(digest(text, *arrays.values()))
@@ -130,7 +131,7 @@ def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
         raise ValueError(f"'{member.filename}' is not the array that its header describes")
 
 # %% ../../nbs/internals/numerics/files.ipynb #983d912d
-def arrays_in(path: str | Path) -> dict[str, np.ndarray]:
+def arrays_in(path: str | Path) -> dict[str, ndarray]:
     """The arrays of an archive by name. ValueError, before they are read, if they would take more
     memory than the file has bytes, or one is not as large as its header says.
     """

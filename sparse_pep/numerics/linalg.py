@@ -15,19 +15,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.linalg import blas, cython_blas, lapack
 
 from .parameters import set_fields
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d98
-def ratio_to(x: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def ratio_to(x: ndarray, function: Callable[[ndarray], ndarray]) -> ndarray:
     """function(x) / x (shape of x) for a function with slope 1 at 0, which is the ratio there."""
     safe = np.where(x == 0.0, 1.0, x)
     return np.where(x == 0.0, 1.0, function(safe) / safe)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #b3cd4d99
-def log1p_ratio(x: ArrayLike) -> np.ndarray:
+def log1p_ratio(x: ArrayLike) -> ndarray:
     """log(1 + x) / x (shape of x), continued by its limit 1 at x = 0, correct to 2 units in the
     last place; NaN remains. ValueError if an x is not above -1. The limit is in the remark on VFE,
     section 3.5 of Bui, Yan and Turner (2017).
@@ -40,7 +41,7 @@ def log1p_ratio(x: ArrayLike) -> np.ndarray:
     return ratio_to(x, np.log1p)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #f717aad2
-def expm1_ratio(x: ArrayLike) -> np.ndarray:
+def expm1_ratio(x: ArrayLike) -> ndarray:
     """(eˣ − 1) / x (shape of x), continued by its limit 1 at x = 0, correct to 3 units in the
     last place; infinite where eˣ is.
     """
@@ -89,11 +90,11 @@ def _routine(name: str) -> Callable[..., None] | None:
 ROUTINES = {name: _routine(name) for name in SIGNATURES}
 
 
-def _call(routine: Callable[..., None], *arguments: bytes | float | np.ndarray) -> None:
+def _call(routine: Callable[..., None], *arguments: bytes | float | ndarray) -> None:
     """Call a BLAS routine with flags, whole numbers, numbers and arrays."""
     passed: list[object] = []
     for argument in arguments:
-        if isinstance(argument, np.ndarray):
+        if isinstance(argument, ndarray):
             passed.append(argument.__array_interface__["data"][0])
         elif isinstance(argument, int):
             passed.append(ctypes.c_int(argument))
@@ -104,7 +105,7 @@ def _call(routine: Callable[..., None], *arguments: bytes | float | np.ndarray) 
     routine(*passed)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #baeab74a
-def _require_ordered(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+def _require_ordered(name: str, array: ndarray, shape: tuple[int, ...]) -> None:
     """Raise a ValueError unless an array is float64, in C order and of this shape."""
     ordered = array.flags.c_contiguous
     if not (ordered and array.dtype == np.float64 and array.shape == shape):
@@ -115,9 +116,7 @@ def _require_ordered(name: str, array: np.ndarray, shape: tuple[int, ...]) -> No
         )
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #20cee2e8
-def triangular(
-    L: np.ndarray, K: np.ndarray, transpose: bool = False, solve: bool = False
-) -> np.ndarray:
+def triangular(L: ndarray, K: ndarray, transpose: bool = False, solve: bool = False) -> ndarray:
     """L K, or L⁻¹ K with `solve`, where `transpose` replaces L by Lᵀ, for L (M, M) lower triangular
     and K (M, n), both in C order; K is overwritten and returned. Cost: nM² flops and no memory.
     """
@@ -136,7 +135,7 @@ def triangular(
     return K
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #4884b2eb
-def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
+def syrk(S: ndarray, V: ndarray, times: float = 1.0) -> None:
     """Add times · V Vᵀ to the lower triangle of S (M, M), in place, for V (M, n), both in C
     order. Cost: nM² flops.
     """
@@ -152,7 +151,7 @@ def syrk(S: np.ndarray, V: np.ndarray, times: float = 1.0) -> None:
         _call(routine, b"U", b"T", M, n, float(times), V, n, 1.0, S, M)
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #f4fa91e0
-def dger(T: np.ndarray, b: np.ndarray, d: np.ndarray) -> None:
+def dger(T: ndarray, b: ndarray, d: ndarray) -> None:
     """Add b dᵀ to T (M, n) in C order, in place, for b (M,) and d (n,). Cost 2nM flops."""
     M, n = T.shape
     b = np.ascontiguousarray(b, dtype=float)
@@ -185,9 +184,9 @@ class Factor:
         ½ log |L Lᵀ| = Σ log Lₘₘ, in nats.
     """
 
-    lower: np.ndarray
+    lower: ndarray
     jitter: float = 0.0
-    inverse: np.ndarray | None = field(init=False, default=None)
+    inverse: ndarray | None = field(init=False, default=None)
     half_log_det: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
@@ -198,7 +197,7 @@ class Factor:
             set_fields(self, inverse=inverse.T)
 
     @property
-    def diagonals(self) -> tuple[np.ndarray, np.ndarray]:
+    def diagonals(self) -> tuple[ndarray, ndarray]:
         """The diagonal (M,) of K, without jitter, and that of (L Lᵀ)⁻¹. Cost M³ flops."""
         inverse, _ = lapack.dpotri(self.lower.T, lower=0)
         return np.sum(self.lower**2, axis=1) / (1.0 + self.jitter), np.diag(inverse)
@@ -209,7 +208,7 @@ JITTER_STEPS = tuple(10.0**k for k in range(-12, -1))  # tried in turn when a fa
 PRODUCT_RCOND = 1e-6
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #8a16338c
-def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
+def factorise(K: ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
     """The Cholesky factor of K (M, M), of which only the lower triangle is read, with a `jitter`
     relative to each entry of the diagonal of K that is increased only on failure. Cost 2M³/3 flops.
 
@@ -236,8 +235,8 @@ def factorise(K: np.ndarray, jitter: float = 0.0, name: str = "K") -> Factor:
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #ad858c0c
 def solve_lower(
-    factor: Factor, K: np.ndarray, transpose: bool = False, out: np.ndarray | None = None
-) -> np.ndarray:
+    factor: Factor, K: ndarray, transpose: bool = False, out: ndarray | None = None
+) -> ndarray:
     """L⁻¹ K, or L⁻ᵀ K if `transpose`, for K (M, n) or (M,). `out` is an array for the result,
     float64 in C order, and may be `K` itself. Cost: nM² flops.
     """
@@ -253,7 +252,7 @@ def solve_lower(
     return out
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #833893e1
-def solve_each(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+def solve_each(matrix: ndarray, right: ndarray) -> ndarray:
     """The solutions (G, b, k) of G systems with a `matrix` (G, b, b) and a `right` side (G, b,
     k), NaN where it is singular.
     """
@@ -267,7 +266,7 @@ def solve_each(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 # %% ../../nbs/internals/numerics/linalg.ipynb #4a43e126
 def add_weighted(
-    S: np.ndarray, V: np.ndarray, weight: float | np.ndarray, work: np.ndarray | None = None
+    S: ndarray, V: ndarray, weight: float | ndarray, work: ndarray | None = None
 ) -> None:
     """Add V diag(weight) Vᵀ to the lower triangle of S (M, M), for V (M, n) and weights (n,) of any
     sign, or one weight for all. `work` (M, n) is overwritten and may be `V`. Cost nM² flops.
@@ -286,7 +285,7 @@ def add_weighted(
 SMALL_PRODUCT = 1_000_000  # flops/2 up to which BLAS multiplies without copying first
 
 
-def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
+def thin_product(W: ndarray, B: ndarray) -> ndarray:
     """W B for W (M, n) in C order and B (n, D) with few columns, computed for groups of rows of W:
     these are small products, which BLAS computes in less than half the time. Cost 2MnD flops.
     """
@@ -304,14 +303,14 @@ def thin_product(W: np.ndarray, B: np.ndarray) -> np.ndarray:
 below = lru_cache(4)(partial(np.tri, dtype=bool))
 
 
-def mirror(S: np.ndarray) -> np.ndarray:
+def mirror(S: ndarray) -> ndarray:
     """The symmetric matrix (M, M), or stack of them (C, M, M), whose lower triangle is that of
     S.
     """
     return np.where(below(S.shape[-1]), S, S.swapaxes(-1, -2))
 
 
-def inverse_gram(factor: Factor) -> np.ndarray:
+def inverse_gram(factor: Factor) -> ndarray:
     """L⁻ᵀL⁻¹ (M, M), the inverse of the matrix that was factorised. Cost M³/3 flops."""
     root = factor.inverse
     if root is None:

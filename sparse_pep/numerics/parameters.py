@@ -13,11 +13,12 @@ from operator import add
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #9b6bd8b1
 # values or derivatives by the name of the parameter
-Parameters = dict[str, np.ndarray]
+Parameters = dict[str, ndarray]
 Kind = TypeVar("Kind", bound="Parametric")
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #9b6bd8b2
@@ -74,13 +75,13 @@ def set_fields(record: object, **values: object) -> None:
         object.__setattr__(record, name, value)
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #bc97445e
-def to_vector(parameters: Parameters | Sequence[np.ndarray]) -> np.ndarray:
+def to_vector(parameters: Parameters | Sequence[ndarray]) -> ndarray:
     """The entries of all arrays of a dictionary or sequence as one vector (P,)."""
     values = parameters.values() if isinstance(parameters, dict) else parameters
     return np.concatenate([(), *values], axis=None, dtype=float)
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #d630889c
-def from_vector(vector: np.ndarray, like: Parameters) -> Parameters:
+def from_vector(vector: ndarray, like: Parameters) -> Parameters:
     """The inverse of `to_vector`: a dictionary with the names and shapes of `like` from `vector`
     (P,).
     """

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import TypeGuard
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
@@ -71,7 +72,7 @@ def require_unmasked(values: np.ma.MaskedArray, name: str) -> None:
         )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #66942556
-def as_floats(values: ArrayLike, name: str) -> np.ndarray:
+def as_floats(values: ArrayLike, name: str) -> ndarray:
     """`values` as a float64 array. ValueError, which names `name`, if they are not real numbers."""
     if isinstance(values, np.ma.MaskedArray):
         require_unmasked(values, name)
@@ -84,7 +85,7 @@ def as_floats(values: ArrayLike, name: str) -> np.ndarray:
     raise ValueError(f"`{name}` must hold real numbers; got {short_repr(values)}.")
 
 # %% ../../nbs/internals/numerics/validation.ipynb #9632c9b4
-def inputs_2d(X: ArrayLike, name: str = "X") -> np.ndarray:
+def inputs_2d(X: ArrayLike, name: str = "X") -> ndarray:
     """X (N, D) as float64. A ValueError names `name` if X is not a table of numbers."""
     X = as_floats(X, name)
     if X.ndim != 2:
@@ -98,7 +99,7 @@ def inputs_2d(X: ArrayLike, name: str = "X") -> np.ndarray:
 LARGEST = 1e150  # its square can be computed, and so can sums of such squares
 
 
-def require_finite(values: np.ndarray, name: str) -> None:
+def require_finite(values: ndarray, name: str) -> None:
     """Raise a ValueError that says where `values` (N,) or (N, D) has its first NaN or
     infinity, or number too large to be squared.
     """
@@ -123,7 +124,7 @@ REMEDIES = {
 }
 
 
-def require_numbers(values: np.ndarray, name: str) -> None:
+def require_numbers(values: ndarray, name: str) -> None:
     """Raise a ValueError, or a TypeError for objects that are not text, unless each cell is a
     number, a string that holds one, or has no value.
     """
@@ -141,7 +142,7 @@ def require_numbers(values: np.ndarray, name: str) -> None:
             ) from error
 
 # %% ../../nbs/internals/numerics/validation.ipynb #b26f867f
-def require_table(values: np.ndarray, name: str, least: int) -> None:
+def require_table(values: ndarray, name: str, least: int) -> None:
     """Raise a ValueError unless `values` have two dimensions, `least` rows and a column."""
     shape = values.shape
     if len(shape) != 2:
@@ -159,7 +160,7 @@ def require_table(values: np.ndarray, name: str, least: int) -> None:
             )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #b26f8671
-def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.ndarray:
+def require_real(values: ArrayLike, name: str, least: int | None = None) -> ndarray:
     """`values` as an array of real numbers, or of objects that stand for them; cells without a
     value pass. If `least` is given, it must be a table (N, D) of so many rows and one column.
     ValueError for anything else, TypeError for other objects (scikit-learn's rule).
@@ -183,7 +184,7 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> np.n
     return array
 
 # %% ../../nbs/internals/numerics/validation.ipynb #d2afdde7
-def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
+def require_rows(n_rows: int, y: ndarray, several: bool = False) -> None:
     """Raise a ValueError unless y has a value for each row: (N,) or (N, 1), or (N, K) if
     there may be `several`.
     """
@@ -198,7 +199,7 @@ def require_rows(n_rows: int, y: np.ndarray, several: bool = False) -> None:
         )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #1dac8e57
-def require_labels(y: np.ndarray) -> None:
+def require_labels(y: ndarray) -> None:
     """Raise a ValueError unless labels y that are objects are all text, or all numbers."""
     if y.dtype.kind == "c":
         raise ValueError("`y` must hold labels: Complex data not supported.")
@@ -214,7 +215,7 @@ def require_labels(y: np.ndarray) -> None:
             )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #38568bef
-def require_each(values: ArrayLike, name: str, n_data: int, what: str) -> np.ndarray:
+def require_each(values: ArrayLike, name: str, n_data: int, what: str) -> ndarray:
     """`values` as float64 (N,), one for each row; raise a ValueError unless they are finite
     and not negative. `what` describes them in the message.
     """
@@ -230,11 +231,11 @@ def require_each(values: ArrayLike, name: str, n_data: int, what: str) -> np.nda
     return values
 
 # %% ../../nbs/internals/numerics/validation.ipynb #92a185d1
-def check_vectors(**vectors: ArrayLike) -> list[np.ndarray]:
+def check_vectors(**vectors: ArrayLike) -> list[ndarray]:
     """The arguments as float vectors (S,). ValueError for one that is empty, has another length
     than the first, or is not finite.
     """
-    out: list[np.ndarray] = []
+    out: list[ndarray] = []
     for name, values in vectors.items():
         values = as_floats(values, name)
         if values.shape not in ((values.size,), (values.size, 1)) or values.size == 0:

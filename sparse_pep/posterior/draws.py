@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
@@ -37,8 +38,8 @@ from ..sites import Posterior
 
 # %% ../../nbs/21_draws.ipynb #b26dd454
 def weights_on_u(
-    posteriors: Sequence[Posterior], prior_u: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+    posteriors: Sequence[Posterior], prior_u: ndarray, rng: np.random.Generator
+) -> ndarray:
     """Luu⁻ᵀ(ṽ − v̂) (M, F, S), the weights of the covariances with u in S draws of each of F
     functions (Equation 21.1 of the site), from the inducing variables û (M, F, S) of as many draws
     from the prior. Cost O(FSM²).
@@ -53,7 +54,7 @@ def weights_on_u(
     return solve(Kuu, np.concatenate(v, axis=1) - solve(Kuu, prior_u + noise), transpose=True)
 
 # %% ../../nbs/21_draws.ipynb #3d3551b8
-def solve(factor: Factor, part: np.ndarray, transpose: bool = False) -> np.ndarray:
+def solve(factor: Factor, part: ndarray, transpose: bool = False) -> ndarray:
     """L⁻¹ or L⁻ᵀ times an array (M, …)."""
     return solve_lower(factor, part.reshape(len(part), -1), transpose).reshape(part.shape)
 
@@ -63,8 +64,8 @@ SCALES = np.array([1.0, 3.0, 9.0])  # by which frequencies are multiplied, each 
 
 
 def frequencies(
-    kernel: Kernel, scale: np.ndarray, n_dims: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+    kernel: Kernel, scale: ndarray, n_dims: int, rng: np.random.Generator
+) -> tuple[ndarray, ndarray]:
     """Frequencies (n, D), radians per unit of x, each multiplied by its `scale` (n,), and the logs
     (n, 3) of their densities at each of `SCALES`, up to a constant. Raises NotImplementedError
     for a kernel that is not a mixture of waves.
@@ -98,7 +99,7 @@ def frequencies(
     return kernel.spread(z / kernel.lengthscale, none), level
 
 
-def log_densities(kind: type[Kernel], z: np.ndarray) -> np.ndarray:
+def log_densities(kind: type[Kernel], z: ndarray) -> ndarray:
     """The logs (n, 3) of the densities of scaled frequencies z (n, d) divided by each of `SCALES`,
     up to a constant.
     """
@@ -110,7 +111,7 @@ def log_densities(kind: type[Kernel], z: np.ndarray) -> np.ndarray:
 # %% ../../nbs/21_draws.ipynb #585d339f
 def weighted_waves(
     term: Product, n_features: int, n_dims: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[ndarray, ndarray]:
     """Frequencies (J, D) of waves (Equation 21.3 of the site) and their variances (J,), which
     add up to that of the kernel.
     """
@@ -130,7 +131,7 @@ def expanded(kernel: Kernel) -> list[Product]:
     return [Product((kernel,))]
 
 # %% ../../nbs/21_draws.ipynb #e141cd22
-def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
+def waves_seen(windows: Windows, xi: ndarray) -> ndarray:
     """The inducing variables (M, J), complex, of the waves exp(iξᵀx) with frequencies `xi` (J,
     D).
     """
@@ -152,21 +153,21 @@ def waves_seen(windows: Windows, xi: np.ndarray) -> np.ndarray:
 class PriorDraws:
     """F draws Σⱼ Re[γⱼ exp(iξⱼᵀx)] + gᵀx."""
 
-    frequencies: np.ndarray  # ξ (J, D), radians per unit of x
-    amplitudes: np.ndarray  # γ (J, F), complex, units of f
-    slopes: np.ndarray  # g (D, F), units of f/x
+    frequencies: ndarray  # ξ (J, D), radians per unit of x
+    amplitudes: ndarray  # γ (J, F), complex, units of f
+    slopes: ndarray  # g (D, F), units of f/x
 
-    def __call__(self, X: np.ndarray) -> np.ndarray:
+    def __call__(self, X: ndarray) -> ndarray:
         """The values (n, F) at X (n, D). Cost O(nJ(D + F))."""
         return (np.exp(1j * (X @ self.frequencies.T)) @ self.amplitudes).real + X @ self.slopes
 
-    def gradient(self, X: np.ndarray) -> np.ndarray:
+    def gradient(self, X: ndarray) -> ndarray:
         """The derivatives (n, F, D) at X (n, D). Cost O(nJDF)."""
         waves = np.exp(1j * (X @ self.frequencies.T))
         turned = [waves @ (1j * xi[:, None] * self.amplitudes) for xi in self.frequencies.T]
         return np.stack(turned, axis=-1).real + self.slopes.T
 
-    def inducing(self, features: Features, kernel: Kernel) -> np.ndarray:
+    def inducing(self, features: Features, kernel: Kernel) -> ndarray:
         """The inducing variables (M, F). Raises NotImplementedError if those of a wave have no
         closed form, or if the kernel's covariances of windows are sums over points, which those of
         a wave are not.
@@ -226,14 +227,14 @@ class SampledFunctions:
     prior: PriorDraws
     # (M, F), of the covariances with u, which turn draws from the prior into draws from the
     # posterior
-    weights: np.ndarray
+    weights: ndarray
     shape: tuple[int, ...]  # (S,) or (C, S), with product F
-    x_mean: np.ndarray  # (D,): the model's inputs are (x − x_mean)/x_scale
-    x_scale: np.ndarray
-    y_mean: float | np.ndarray  # or (K,): a value is y_mean + y_scale · f
-    y_scale: float | np.ndarray
+    x_mean: ndarray  # (D,): the model's inputs are (x − x_mean)/x_scale
+    x_scale: ndarray
+    y_mean: float | ndarray  # or (K,): a value is y_mean + y_scale · f
+    y_scale: float | ndarray
 
-    def __call__(self, X: ArrayLike) -> np.ndarray:
+    def __call__(self, X: ArrayLike) -> ndarray:
         """The values of all draws at X (n, D): (n, S), or (n, C, S) for C latent functions or
         outputs, in the units of `predict_f`. Cost O(n(J + M)(D + CS)) for J waves.
         """
@@ -248,7 +249,7 @@ class SampledFunctions:
             values.append(shift + scale * (f + mean))
         return np.concatenate(values)
 
-    def gradient(self, X: ArrayLike) -> np.ndarray:
+    def gradient(self, X: ArrayLike) -> ndarray:
         """The derivatives of the draws with respect to each input: (n, S, D), or (n, C, S, D).
         Cost O(n(J + M)CSD). ValueError if the functions have no derivative.
         """
@@ -260,7 +261,7 @@ class SampledFunctions:
             )
         return np.concatenate([self._slopes(part) for part in self._parts(X)])
 
-    def _parts(self, X: ArrayLike) -> list[np.ndarray]:
+    def _parts(self, X: ArrayLike) -> list[ndarray]:
         """X (n, D) in the model's units, in pieces of a few hundred rows, after a check."""
         X = inputs_2d(X)
         D = len(self.x_mean)
@@ -270,7 +271,7 @@ class SampledFunctions:
         width = len(self.prior.frequencies) + len(self.weights)
         return [(X[rows] - self.x_mean) / self.x_scale for rows in chunk_slices(len(X), width)]
 
-    def _slopes(self, X: np.ndarray) -> np.ndarray:
+    def _slopes(self, X: ndarray) -> ndarray:
         """The derivatives at a few inputs."""
         gradient = self.prior.gradient(X)
         first = 0
@@ -292,8 +293,8 @@ def sampled_functions(
     n: int,
     n_features: int,
     rng: np.random.Generator,
-    x_scaling: tuple[np.ndarray, np.ndarray],
-    y_scaling: tuple[float | np.ndarray, float | np.ndarray] = (0.0, 1.0),
+    x_scaling: tuple[ndarray, ndarray],
+    y_scaling: tuple[float | ndarray, float | ndarray] = (0.0, 1.0),
 ) -> SampledFunctions:
     """`n` draws from the posteriors (one for each latent function) of a model, with `n_features`
     waves for each term of the kernel. `x_scaling` holds x_mean and x_scale, `y_scaling` y_mean and

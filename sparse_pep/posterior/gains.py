@@ -7,6 +7,7 @@ __all__ = []
 
 # %% ../../nbs/internals/posterior/gains.ipynb #87fc50f9
 import numpy as np
+from numpy import ndarray
 
 from ..inference import Problem, Rows
 from ..model import Model, inflated_evidence, model_evidence
@@ -16,7 +17,7 @@ MOST_DOUBLINGS = 7  # of the noise variance
 SMALLEST = 1e-12  # mean square of the targets, in units of their variance under the model
 
 
-def gains_of_noise(X: np.ndarray, z: np.ndarray) -> tuple[float, float]:
+def gains_of_noise(X: ndarray, z: ndarray) -> tuple[float, float]:
     """The gains of Student's t and of a variance that varies with X (n, D), over one Gaussian of
     mean zero, from standardised residuals z (n,) in random order.
     """

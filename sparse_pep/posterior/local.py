@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..inference import Rows
 from ..inference.fixed_point import Fit
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/20_local.ipynb #8fc60fbd
 def sites_on_f(
-    precision: np.ndarray, shift: np.ndarray, dff: np.ndarray, power: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    precision: ndarray, shift: ndarray, dff: ndarray, power: ndarray
+) -> tuple[ndarray, ndarray]:
     """Precision τ̃ (C, N) and shift ν̃ of the sites as functions of fₙ, from those as functions of
     wₙᵀu (Equation 20.1 of the site). Where there is no such site, because 1 − ατD is not positive,
     it is 0.
@@ -42,20 +43,18 @@ def sites_on_f(
 class Factor(NamedTuple):
     """A Gaussian factor for each of G blocks of b data points and K outputs."""
 
-    precision: np.ndarray  # (G, b, b) if it is a function of W_bᵀu, or (G, b) of f
-    shift: np.ndarray  # (G, b, K)
+    precision: ndarray  # (G, b, b) if it is a function of W_bᵀu, or (G, b) of f
+    shift: ndarray  # (G, b, K)
 
 
-def solve_both(
-    matrix: np.ndarray, first: np.ndarray, second: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def solve_both(matrix: ndarray, first: ndarray, second: ndarray) -> tuple[ndarray, ndarray]:
     """The solutions of G systems with a `matrix` (G, b, b) for two right sides (G, b, ·)."""
     solved = solve_each(matrix, np.concatenate([first, second], axis=2))
     k = first.shape[2]
     return solved[:, :, :k], solved[:, :, k:]
 
 
-def site_on_u(D: np.ndarray, on_f: Factor, power: np.ndarray) -> Factor:
+def site_on_u(D: ndarray, on_f: Factor, power: ndarray) -> Factor:
     """The site of each block as a function of W_bᵀu, from D (G, b, b), the sites of its data points
     on f (Equation 20.2 of the site) and their power (G, b). Cost O(Gb³). Where each data point has
     a site of its own, D is its diagonal (G, b), and the cost O(Gb²).
@@ -75,16 +74,16 @@ class Covariances(NamedTuple):
     test points.
     """
 
-    with_block: np.ndarray  # (G, b + t, b): of data points, then test points, with data points
-    at_tests: np.ndarray  # (G, t): variances at the test points
+    with_block: ndarray  # (G, b + t, b): of data points, then test points, with data points
+    at_tests: ndarray  # (G, t): variances at the test points
 
-    def split(self) -> tuple[np.ndarray, np.ndarray]:
+    def split(self) -> tuple[ndarray, ndarray]:
         """Those of the data points (G, b, b), and with the test points (G, b, t)."""
         b = self.with_block.shape[2]
         return self.with_block[:, :b], self.with_block[:, b:].swapaxes(1, 2)
 
 
-def is_positive(matrices: np.ndarray) -> np.ndarray:
+def is_positive(matrices: ndarray) -> ndarray:
     """Whether all eigenvalues of each of G matrices (G, b, b) are positive, (G, 1); they are not
     where an entry is NaN.
     """
@@ -95,7 +94,7 @@ def is_positive(matrices: np.ndarray) -> np.ndarray:
 def exchange(
     A: Covariances,
     D: Covariances,
-    mean: np.ndarray,
+    mean: ndarray,
     site: Factor,
     on_f: Factor,
     signed: bool = False,
@@ -131,7 +130,7 @@ def exchange(
     return np.where(proper[:, :, None], mean, np.nan), np.where(proper, var, np.nan)
 
 # %% ../../nbs/20_local.ipynb #e94996b1
-def apart(D: Covariances, share: np.ndarray) -> Covariances:
+def apart(D: Covariances, share: ndarray) -> Covariances:
     """D with the block's part multiplied by `share` (G, b, b), and without the covariances between
     the block and the test points.
     """
@@ -145,17 +144,17 @@ def apart(D: Covariances, share: np.ndarray) -> Covariances:
 class FittedRows:
     """The training rows of a fit and their sites on f, from which local predictions are made."""
 
-    X: np.ndarray  # (N, D)
-    precision: np.ndarray  # (C, N): τ̃ of each latent function
-    shift: np.ndarray  # ν̃ (C, N), or (K, N) of K outputs
-    power: np.ndarray  # (N,)
-    weight: np.ndarray  # (N,)
+    X: ndarray  # (N, D)
+    precision: ndarray  # (C, N): τ̃ of each latent function
+    shift: ndarray  # ν̃ (C, N), or (K, N) of K outputs
+    power: ndarray  # (N,)
+    weight: ndarray  # (N,)
     # (N,), the number of each row's block, from 0; None if each has its own site
-    blocks: np.ndarray | None = None
+    blocks: ndarray | None = None
     n_neighbours: int = 20  # how many rows make up an ad-hoc block; not used if there are blocks
-    labels: np.ndarray | None = None  # (B,), the label of each block, as the user gave it
+    labels: ndarray | None = None  # (B,), the label of each block, as the user gave it
 
-    def parts(self) -> dict[str, np.ndarray | int | None]:
+    def parts(self) -> dict[str, ndarray | int | None]:
         """The fields by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -169,7 +168,7 @@ class LocalRows(FittedRows):
     """The rows of a fit, with a search for those that a test point needs."""
 
     @cached_property
-    def members(self) -> list[np.ndarray]:
+    def members(self) -> list[ndarray]:
         """The numbers of the rows of each block; none if each row has its own site."""
         if self.blocks is None:
             return []
@@ -177,7 +176,7 @@ class LocalRows(FittedRows):
         return np.split(np.argsort(self.blocks, kind="stable"), ends[:-1])
 
     @cached_property
-    def spread(self) -> np.ndarray:
+    def spread(self) -> ndarray:
         """The standard deviations of the inputs (D,), or 1 where they are equal."""
         spread = self.X.std(axis=0)
         return np.where(spread > 0.0, spread, 1.0)
@@ -197,13 +196,13 @@ class LocalRows(FittedRows):
             algorithm = "kd_tree"
         return NearestNeighbors(algorithm=algorithm).fit(places)
 
-    def nearest(self, X: np.ndarray, k: int) -> np.ndarray:
+    def nearest(self, X: ndarray, k: int) -> ndarray:
         """The numbers of the k nearest rows, or of the k nearest blocks, (S, k), nearest first."""
         return self.finder.kneighbors((X - self.X[0]) / self.spread, k, return_distance=False)
 
     def groups(
-        self, X: np.ndarray, n_inducing: int, labels: np.ndarray | None = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        self, X: ndarray, n_inducing: int, labels: ndarray | None = None
+    ) -> Iterator[tuple[ndarray, ndarray]]:
         """Yield the numbers of the rows of blocks (G, b) and of test points X (S, D) that belong to
         them (G, t). `labels` (S,) are the blocks of the test points if they are given.
         """
@@ -231,7 +230,7 @@ ROOM = 4_000_000  # entries of V at the rows of a group: 32 MB
 FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
 
 
-def products(rows: np.ndarray, numbers: np.ndarray, b: int, room: np.ndarray) -> Covariances:
+def products(rows: ndarray, numbers: ndarray, b: int, room: ndarray) -> Covariances:
     """The inner products of n rows (G, n) of `rows` (N, M), by their numbers, with the first b of
     them, and the squared norms of the other rows. `room` (G, n, M) is scratch.
     """
@@ -247,11 +246,11 @@ class BlockTerms(NamedTuple):
     """What an exchange needs of G blocks."""
 
     part: slice  # which of all blocks
-    members: np.ndarray  # (G, b), the numbers of their rows
-    tests: np.ndarray  # (G, t), the numbers of their test points
+    members: ndarray  # (G, b), the numbers of their rows
+    tests: ndarray  # (G, t), the numbers of their test points
     D: Covariances  # of f given u
     A: list[Covariances]  # of wᵀu under each posterior
-    means: list[np.ndarray]  # (G, b + t, K), of wᵀu under each posterior
+    means: list[ndarray]  # (G, b + t, K), of wᵀu under each posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,13 +258,13 @@ class EvaluatedBlocks:
     """Blocks with their test points, and the inner vectors of their covariances."""
 
     model: Model
-    members: np.ndarray  # (G, b)
-    tests: np.ndarray  # (G, t)
-    inputs: np.ndarray  # (n, D), of all rows and test points
-    places: np.ndarray  # (G, b + t), where those of each block are among the inputs
-    VT: np.ndarray  # (n, M)
-    under_q: list[np.ndarray]  # (n, M) for each posterior
-    means: list[np.ndarray]  # (n, K) of wᵀu under each posterior
+    members: ndarray  # (G, b)
+    tests: ndarray  # (G, t)
+    inputs: ndarray  # (n, D), of all rows and test points
+    places: ndarray  # (G, b + t), where those of each block are among the inputs
+    VT: ndarray  # (n, M)
+    under_q: list[ndarray]  # (n, M) for each posterior
+    means: list[ndarray]  # (n, K) of wᵀu under each posterior
 
     def terms(self, parts: Sequence[slice]) -> Iterator[BlockTerms]:
         """Yield the terms of each part of the blocks."""
@@ -293,9 +292,9 @@ def evaluate_blocks(
     model: Model,
     posteriors: Sequence[Posterior],
     rows: LocalRows,
-    X: np.ndarray,
-    members: np.ndarray,
-    tests: np.ndarray,
+    X: ndarray,
+    members: ndarray,
+    tests: ndarray,
 ) -> EvaluatedBlocks:
     """The blocks of rows `members` (G, b), with the test points `tests` (G, t) of X."""
     wanted = np.zeros(len(rows.X), dtype=bool)
@@ -331,7 +330,7 @@ def evaluate_blocks(
 
 # %% ../../nbs/20_local.ipynb #91317a55
 def exchanged(
-    rows: LocalRows, terms: BlockTerms, counted: np.ndarray | float = 1.0, local: bool = True
+    rows: LocalRows, terms: BlockTerms, counted: ndarray | float = 1.0, local: bool = True
 ) -> MeanAndVariance:
     """Mean (C, G, t), or (K, G, t) of K outputs, and variance (C, G, t) of f at the test points of
     G blocks. Where `counted` (G, b) is 0, a row is left out. Without `local` the result is the
@@ -367,9 +366,7 @@ def exchanged(
     return np.concatenate(means), np.stack(variances)
 
 # %% ../../nbs/20_local.ipynb #6e2a5944
-def predict_blocks(
-    blocks: EvaluatedBlocks, rows: LocalRows, mean: np.ndarray, var: np.ndarray
-) -> None:
+def predict_blocks(blocks: EvaluatedBlocks, rows: LocalRows, mean: ndarray, var: ndarray) -> None:
     """Write the local predictions at the test points of all blocks to their columns of `mean`
     (C, S) or (K, S) and `var` (C, S).
     """
@@ -385,9 +382,9 @@ def predict_blocks(
 def local_predict(
     model: Model,
     posteriors: Sequence[Posterior],
-    X: np.ndarray,
+    X: ndarray,
     rows: LocalRows | None = None,
-    blocks: np.ndarray | None = None,
+    blocks: ndarray | None = None,
 ) -> MeanAndVariance:
     """Mean and variance of f at X (S, D) with the help of the training `rows` of the same fit, or
     without `rows` those of `model_predict`, whose shapes are returned.
@@ -422,9 +419,9 @@ def local_predict(
 def local_rows(
     fit: Fit,
     data: Rows,
-    power: float | np.ndarray,
+    power: float | ndarray,
     n_neighbours: int = 20,
-    labels: np.ndarray | None = None,
+    labels: ndarray | None = None,
 ) -> LocalRows:
     """What local predictions need of the rows and the sites of a fit to data in memory. `power` is
     α of rows without a power of their own; `labels` (B,) are the user's names of the blocks.
@@ -449,7 +446,7 @@ def local_rows(
 
 # %% ../../nbs/20_local.ipynb #96cd0d14
 def local_covariance(
-    model: Model, posteriors: Sequence[Posterior], X: np.ndarray, rows: LocalRows | None = None
+    model: Model, posteriors: Sequence[Posterior], X: ndarray, rows: LocalRows | None = None
 ) -> MeanAndVariance:
     """Mean and covariance of f at X (S, D): local means and variances with the correlations of the
     global prediction, or without `rows` those of `model_covariance`, whose shapes are returned.
@@ -499,7 +496,7 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
 LEFT_OUT = 500  # rows
 
 
-def left_out_groups(rows: LocalRows) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def left_out_groups(rows: LocalRows) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
     """Yield the rows of blocks (G, b), those that are predicted for each (G, t), and which rows of
     the blocks are put back (G, b).
     """

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from ..numerics.files import digest, read_archive, version_of, write_archive
 from ..numerics.validation import warn_caller
@@ -24,12 +25,12 @@ class CachedEvaluation:
 
     question: str  # digest of the parameters at which it was made
     log_evidence: float  # in nats; NaN if it could not be computed
-    gradient: np.ndarray  # (P,), with respect to all parameters
+    gradient: ndarray  # (P,), with respect to all parameters
     converged: bool = True  # whether the sites had converged
     n_sweeps: int = 0
     jitter: float = 0.0
     # the sites (2, C, N) from which the next search may start, if they were kept
-    start: np.ndarray | None = None
+    start: ndarray | None = None
 
 # %% ../../nbs/internals/training/checkpoint.ipynb #35cbcaea
 FORMAT = "sparse_pep checkpoint"
@@ -110,7 +111,7 @@ class Checkpoint:
         """Mark the start of another run of the optimiser."""
         self.first = self.place
 
-    def recall(self, vector: np.ndarray) -> CachedEvaluation | None:
+    def recall(self, vector: ndarray) -> CachedEvaluation | None:
         """The saved evaluation at parameters `vector` (P,) if it is the next of the list, or
         None.
         """

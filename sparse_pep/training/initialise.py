@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+from numpy import ndarray
 
 from ..inference import Rows
 from ..kernels import Kernel, SquaredExponential
@@ -25,7 +26,7 @@ from ..sites import posterior_from_sums, unexplained_variance
 SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most this many rows
 
 
-def weights_of(rows: Rows) -> np.ndarray | None:
+def weights_of(rows: Rows) -> ndarray | None:
     """The weights of the rows (N,), or None if they are equal."""
     weight = np.asarray(rows.weight)
     return weight if weight.ndim else None
@@ -33,12 +34,12 @@ def weights_of(rows: Rows) -> np.ndarray | None:
 # %% ../../nbs/17b_initialise.ipynb #59b0498d
 @one_blas_thread()  # KMeans sets a limit too, which must lie within ours
 def kmeans_points(
-    X: np.ndarray,
+    X: ndarray,
     n_inducing: int,
     rng: np.random.Generator,
-    weight: np.ndarray | None = None,
+    weight: ndarray | None = None,
     categorical_dims: Sequence[int] = (),
-) -> np.ndarray:
+) -> ndarray:
     """Cluster centres (≤ M, D) of the data X (N, D) as inducing inputs, at most one for each
     distinct row (Equation 17b.1 of the site).
 
@@ -73,8 +74,8 @@ def kmeans_points(
 
 # %% ../../nbs/17b_initialise.ipynb #06076a0b
 def column_spread(
-    X: np.ndarray, weight: np.ndarray | None = None, constant: float | np.ndarray = 1.0
-) -> np.ndarray:
+    X: ndarray, weight: ndarray | None = None, constant: float | ndarray = 1.0
+) -> ndarray:
     """Standard deviation of each column (D,), and `constant`, () or (D,), for a constant column;
     `weight` (N,) has the weights of the rows.
     """
@@ -86,11 +87,11 @@ def column_spread(
 # %% ../../nbs/17b_initialise.ipynb #37867365
 def greedy_points(
     kernel: Kernel,
-    X: np.ndarray,
+    X: ndarray,
     n_inducing: int,
     tolerance: float = 1e-10,
-    first: np.ndarray | None = None,
-) -> np.ndarray:
+    first: ndarray | None = None,
+) -> ndarray:
     """Points (≤ M, D): those in `first` (m, D), then rows of X (N, D) chosen one by one, each where
     the unexplained variance is largest, until no data point has more than the fraction `tolerance`
     of its prior variance left. Cost O(NM²), memory O(NM). Equation 17b.2 of the site.
@@ -116,10 +117,10 @@ def greedy_points(
 
 # %% ../../nbs/17b_initialise.ipynb #fefa9142
 def initial_kernel(
-    X: np.ndarray,
-    y: np.ndarray,
+    X: ndarray,
+    y: ndarray,
     likelihood: Likelihood | None = None,
-    weight: np.ndarray | None = None,
+    weight: ndarray | None = None,
 ) -> SquaredExponential:
     """An ARD squared exponential on the scale of the data. The likelihood, Gaussian by default,
     determines the variance from y; the lengthscales are √D times the standard deviations of the
@@ -134,7 +135,7 @@ SHORTER = (1.0, 0.3, 0.1, 0.03)  # factors of the lengthscales
 NOISES = (0.5, 0.1, 0.01)  # in units of the kernel's variance
 
 
-def noise_evidences(model: Model, rows: Rows, noises: Sequence[float]) -> np.ndarray:
+def noise_evidences(model: Model, rows: Rows, noises: Sequence[float]) -> ndarray:
     """The log evidence at power 0.5, in nats, with each of J Gaussian noise variances (J,) in the
     place of the likelihood. They share the covariances: cost (1 + J)NM² flops.
     """

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy import ndarray
 from scipy.optimize import OptimizeResult, minimize
 from tqdm import tqdm
 
@@ -30,13 +31,13 @@ def is_inducing_input(name: str) -> bool:
     return name.startswith("features.") and name.endswith("Z")
 
 
-def unit_of_inducing_inputs(Z: np.ndarray, parameters: dict[str, np.ndarray]) -> np.ndarray:
+def unit_of_inducing_inputs(Z: ndarray, parameters: dict[str, ndarray]) -> ndarray:
     """The unit (D,) of inducing inputs (M, D), a power of two: about 2γ M^(−1/2D) with the standard
     deviation γ of their column. Where that is 0, γ is the lengthscale of the column times the
     median of γ over lengthscale in the others, or 1.
     """
     (M, D) = Z.shape
-    lengthscale: float | np.ndarray = 1.0
+    lengthscale: float | ndarray = 1.0
     for name, log_lengthscale in reversed(parameters.items()):
         if name.endswith("log_lengthscale") and np.shape(log_lengthscale) in ((), (D,)):
             lengthscale = np.exp(log_lengthscale)
@@ -47,7 +48,7 @@ def unit_of_inducing_inputs(Z: np.ndarray, parameters: dict[str, np.ndarray]) ->
     return np.exp2(np.round(1 + np.log2(spread) - np.log2(M) / (2 * D)))
 
 
-def units_of(parameters: dict[str, np.ndarray]) -> np.ndarray:
+def units_of(parameters: dict[str, ndarray]) -> ndarray:
     """The unit of each parameter as one vector: of inducing inputs that of
     `unit_of_inducing_inputs`, of frequencies its inverse, and of all others 1.
     """
@@ -87,13 +88,13 @@ class Objective(Generic[Evaluation]):
     def __init__(
         self,
         model: Model,
-        evidence: Callable[[Model], tuple[Evaluation, np.ndarray]],
+        evidence: Callable[[Model], tuple[Evaluation, ndarray]],
         fixed: Collection[str] = (),
     ) -> None:
         self.model = model
         self.evidence = evidence
-        self.parameters: dict[str, np.ndarray] = model.parameters()
-        self.trained: dict[str, np.ndarray] = {}
+        self.parameters: dict[str, ndarray] = model.parameters()
+        self.trained: dict[str, ndarray] = {}
         free = []
         logs = []
         for name, value in self.parameters.items():
@@ -103,24 +104,24 @@ class Objective(Generic[Evaluation]):
                 logs.append(np.full(np.size(value), "log_" in name))
         self.free = to_vector(free) > 0
         self.logs = to_vector(logs) > 0
-        self.limits: np.ndarray = limits_of(model.priors, self.trained)
-        self.theta: np.ndarray = to_vector(self.parameters)
-        self.start: np.ndarray = np.clip(self.theta[self.free], *self.limits)
+        self.limits: ndarray = limits_of(model.priors, self.trained)
+        self.theta: ndarray = to_vector(self.parameters)
+        self.start: ndarray = np.clip(self.theta[self.free], *self.limits)
 
-    def model_at(self, vector: np.ndarray) -> Model:
+    def model_at(self, vector: ndarray) -> Model:
         """The model with these trained parameters (F,)."""
         theta = self.theta.copy()
         theta[self.free] = vector
         return self.model.with_parameters(from_vector(theta, self.parameters))
 
-    def log_prior(self, vector: np.ndarray) -> tuple[float, np.ndarray]:
+    def log_prior(self, vector: ndarray) -> tuple[float, ndarray]:
         """The log prior in nats and its gradient (F,)."""
         if not self.model.priors:
             return 0.0, np.zeros_like(vector)
         value, gradient = log_prior(self.model.priors, from_vector(vector, self.trained))
         return value, to_vector(gradient)
 
-    def __call__(self, vector: np.ndarray) -> tuple[float, np.ndarray, Evaluation]:
+    def __call__(self, vector: ndarray) -> tuple[float, ndarray, Evaluation]:
         """The value, its gradient (F,) and the fit. LinAlgError if they cannot be computed."""
         if not (np.abs(vector[self.logs]) <= LOG_LIMIT).all():
             raise np.linalg.LinAlgError("parameters out of range")
@@ -154,11 +155,11 @@ def total_weight(rows: Rows | RowSource) -> float:
 SITE_TOL = 3e-3
 
 
-def sites_in_memory(start: object) -> np.ndarray | None:
+def sites_in_memory(start: object) -> ndarray | None:
     """The sites (2, C, N) from which a search may start, which may be distributed over the pieces
     of a source.
     """
-    if start is None or isinstance(start, np.ndarray):
+    if start is None or isinstance(start, ndarray):
         return start
     return np.concatenate([start[k][0] for k in range(len(start))], axis=-1)
 
@@ -176,7 +177,7 @@ class WarmEvidence:
         if record is not None:
             record.begin()
 
-    def __call__(self, model: Model) -> tuple[Fit | CachedEvaluation, np.ndarray]:
+    def __call__(self, model: Model) -> tuple[Fit | CachedEvaluation, ndarray]:
         """The fit and the gradient (P,)."""
         if self.record is None:
             return self.compute(model)
@@ -189,14 +190,14 @@ class WarmEvidence:
             self.last = cached.start
         return cached, cached.gradient
 
-    def compute(self, model: Model) -> tuple[Fit, np.ndarray]:
+    def compute(self, model: Model) -> tuple[Fit, ndarray]:
         """The fit and the gradient (P,), from a search for the sites."""
         fit, gradient = evidence_and_gradient(model, self.problem, self.last, SITE_TOL)
         if fit.converged:
             self.last = fit.start
         return fit, gradient
 
-    def compute_and_record(self, model: Model, record: Checkpoint) -> tuple[Fit, np.ndarray]:
+    def compute_and_record(self, model: Model, record: Checkpoint) -> tuple[Fit, ndarray]:
         """The fit and the gradient (P,), which are added to the record; so is a failure."""
         theta = model.theta
         try:
@@ -232,8 +233,8 @@ class Point(NamedTuple):
     """A point at which the objective was computed."""
 
     value: float  # in nats
-    vector: np.ndarray  # (F,)
-    gradient: np.ndarray  # (F,)
+    vector: ndarray  # (F,)
+    gradient: ndarray  # (F,)
     fit: Fit | CachedEvaluation
 
 
@@ -252,7 +253,7 @@ class LBFGSObjective:
         self.needed = tol * n_data
         self.clock = clock
         self.bar = bar
-        self.units: np.ndarray = units_of(objective.trained)
+        self.units: ndarray = units_of(objective.trained)
         self.best: Point | None = None
         self.worst = np.inf
         self.window = 0
@@ -261,7 +262,7 @@ class LBFGSObjective:
         self.trace: list[tuple[float, float]] = []
         self.counts = {"n_evaluations": 0, "n_rejected": 0, "n_sweeps": 0, "jitter_largest": 0.0}
 
-    def __call__(self, scaled: np.ndarray) -> tuple[float, np.ndarray]:
+    def __call__(self, scaled: ndarray) -> tuple[float, ndarray]:
         """(−objective, −gradient) at parameters in their units; if they cannot be computed, a value
         above all others and gradient zero. The best point, where a second run starts, is not
         evaluated again.
@@ -284,7 +285,7 @@ class LBFGSObjective:
             self.best = point
         return -point.value, -self.units * point.gradient
 
-    def evaluate(self, vector: np.ndarray) -> Point:
+    def evaluate(self, vector: ndarray) -> Point:
         """The objective at a vector (F,). LinAlgError if it cannot be computed, or if the sites do
         not converge; those of the start need not.
         """
@@ -338,7 +339,7 @@ SHORTEST_AND_LONGEST = 20, 50  # histories of L-BFGS
 HISTORY_NUMBERS = 4_000_000  # in a history that is longer than the shortest
 
 
-def climb_once(run: LBFGSObjective, start: np.ndarray, max_iter: int) -> OptimizeResult:
+def climb_once(run: LBFGSObjective, start: ndarray, max_iter: int) -> OptimizeResult:
     """SciPy's account of one run of L-BFGS from a start in the units of the parameters."""
     limits = run.objective.limits / run.units
     longest = HISTORY_NUMBERS // max(1, 2 * len(start))

@@ -13,6 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..inference import Problem
 from ..inference.fixed_point import Fit
@@ -189,10 +190,10 @@ class TrainingResult:
     limit: str = ""  # the argument to raise if training has not converged, such as `max_iter`
     n_iter: int = 0  # the number of iterations, or of epochs
     # (n_iter + 1,), the objective at the start and after each iteration or epoch
-    history: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    history: ndarray = field(default_factory=lambda: np.zeros(0))
     # (n_iter + 1,), the log prior in it
-    log_prior: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    counts: Mapping[str, float | np.ndarray] = field(default_factory=dict)
+    log_prior: ndarray = field(default_factory=lambda: np.zeros(0))
+    counts: Mapping[str, float | ndarray] = field(default_factory=dict)
     entries: Mapping[str, object] = field(default_factory=dict)
 
     @property

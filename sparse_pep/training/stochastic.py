@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 from tqdm import tqdm
 
 from ..energy import posterior_terms
@@ -48,7 +49,7 @@ class Batch(NamedTuple):
     earlier: list[Shard]  # the observations of the memory; empty if there is none
     Kuu: Factor
     # pulls the derivative with respect to Kuu back to the parameters of kernel and features
-    pull_Kuu: Callable[[np.ndarray], tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]
+    pull_Kuu: Callable[[ndarray], tuple[dict[str, ndarray], dict[str, ndarray]]]
 
 # %% ../../nbs/19_stochastic.ipynb #c8dac9a0
 def batch_of(model: Model, problem: Problem) -> Batch:
@@ -66,8 +67,8 @@ def batch_of(model: Model, problem: Problem) -> Batch:
 
 # %% ../../nbs/19_stochastic.ipynb #934ee461
 def random_batches(
-    n_data: int, batch_size: int, rng: np.random.Generator, blocks: np.ndarray | None = None
-) -> list[np.ndarray]:
+    n_data: int, batch_size: int, rng: np.random.Generator, blocks: ndarray | None = None
+) -> list[ndarray]:
     """Row numbers of random batches of about `batch_size` rows, in order within each batch.
 
     With labels `blocks` (N,) every batch consists of whole blocks.
@@ -92,8 +93,8 @@ LARGE = 1 << 27  # numbers in the sums of all batches: 1 GB
 class SiteSums(NamedTuple):
     """The sums over some rows that determine q(u)."""
 
-    precision: np.ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
-    shift: np.ndarray  # (C, M), or (1, M, K) of K outputs: V (wν)
+    precision: ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
+    shift: ndarray  # (C, M), or (1, M, K) of K outputs: V (wν)
 
     def plus(self, other: "SiteSums | Sums") -> "SiteSums":
         """The sums over these rows and others."""
@@ -107,8 +108,8 @@ class CachedSiteSums:
     """
 
     def __init__(self, n_batches: int, shape: tuple[int, ...]) -> None:
-        self.precision: np.ndarray = np.zeros((n_batches, *shape[:2], shape[1]))
-        self.shift: np.ndarray = np.zeros((n_batches, *shape))
+        self.precision: ndarray = np.zeros((n_batches, *shape[:2], shape[1]))
+        self.shift: ndarray = np.zeros((n_batches, *shape))
         self.add_up()
 
     def add_up(self) -> None:
@@ -138,7 +139,7 @@ class Visit(NamedTuple):
     # the estimate of log Z, in nats, with the sites before the update (Equation 19.3 of the site)
     log_evidence: float
     # difference between the shift at the current parameters and the one that was held
-    drift: np.ndarray
+    drift: ndarray
 
 # %% ../../nbs/19_stochastic.ipynb #bde6c0d5
 def posteriors_with(batch: Batch, sums: Sums, others: SiteSums) -> list[Posterior] | None:
@@ -188,9 +189,7 @@ def take_step(
     return posteriors
 
 
-def visit(
-    batch: Batch, held: CachedSiteSums, k: int, sites: np.ndarray | None = None
-) -> Visit | None:
+def visit(batch: Batch, held: CachedSiteSums, k: int, sites: ndarray | None = None) -> Visit | None:
     """Update the sites (2, C, n) of batch k by one parallel step, and the held sums with them.
 
     The step is shortened until q(u) and all cavities are distributions. Returns None, and changes
@@ -227,8 +226,8 @@ def Kuu_contribution(
     batch: Batch,
     shard: Shard,
     moments: list[WhitenedMoments],
-    outer: np.ndarray,
-) -> np.ndarray:
+    outer: ndarray,
+) -> ndarray:
     """The derivatives (P,) in the parameters of kernel and features through Kuu, from the sums of a
     shard and V diag(we) Vᵀ (C, M, M), `outer`.
     """
@@ -244,7 +243,7 @@ def Kuu_contribution(
     return to_vector([*kernel_bar.values(), *features_bar.values()])
 
 
-def batch_gradient(model: Model, batch: Batch, visited: Visit, n_batches: int) -> np.ndarray:
+def batch_gradient(model: Model, batch: Batch, visited: Visit, n_batches: int) -> ndarray:
     """The contribution (P,) of a batch to the gradient of log Z with respect to `model.theta`.
 
     The sites are taken as converged. A memory contributes an equal share to every batch. The sum
@@ -282,7 +281,7 @@ class AdamDirections:
         self.square = np.zeros(size)
         self.n_steps = 0
 
-    def __call__(self, gradient: np.ndarray) -> np.ndarray:
+    def __call__(self, gradient: ndarray) -> ndarray:
         """The next direction (P,)."""
         self.n_steps += 1
         self.mean += (1.0 - self.betas[0]) * (gradient - self.mean)
@@ -292,7 +291,7 @@ class AdamDirections:
         return mean / (np.sqrt(square) + 1e-8)
 
 # %% ../../nbs/19_stochastic.ipynb #c51734e3
-def step_lengths(parameters: dict[str, np.ndarray], X: np.ndarray) -> np.ndarray:
+def step_lengths(parameters: dict[str, ndarray], X: ndarray) -> ndarray:
     """The unit in which each parameter moves (P,): for inducing inputs the standard deviation
     of the column of X (N, D), for all others 1.
     """
@@ -318,7 +317,7 @@ class Batches:
     `sites` (2, C, N) are None if the noise is Gaussian, so that they are known.
     """
 
-    def __init__(self, model: Model, problem: Problem, numbers: list[np.ndarray]) -> None:
+    def __init__(self, model: Model, problem: Problem, numbers: list[ndarray]) -> None:
         self.problem = problem
         self.numbers = numbers
         self.next = 0
@@ -333,7 +332,7 @@ class Batches:
             )
         shard = self.batch(model).shard
         self.held = CachedSiteSums(J, (C, M, *shard.sites.targets.y.shape[1:]))
-        self.sites: np.ndarray | None = None
+        self.sites: ndarray | None = None
         if not shard.sites.known:
             self.sites = np.zeros((2, C, problem.rows.n_data))
 
@@ -342,7 +341,7 @@ class Batches:
         rows = self.problem.rows.at(self.numbers[self.next])
         return batch_of(model, replace(self.problem, rows=rows))
 
-    def __call__(self, model: Model) -> tuple[Visit, np.ndarray]:
+    def __call__(self, model: Model) -> tuple[Visit, ndarray]:
         """The visit to the next batch, and an estimate of the gradient (P,) with respect to
         `model.theta`. LinAlgError if there is no proper posterior, and nothing was changed.
         """
@@ -388,7 +387,7 @@ class Epochs:
         self.n_skipped = 0
         self.trace: list[tuple[float, float, float]] = []
 
-    def move(self, slope: np.ndarray) -> None:
+    def move(self, slope: ndarray) -> None:
         """Take a step along a noisy gradient (P,)."""
         n_steps = self.n_epochs * len(self.batches.numbers)
         rate = cosine_schedule(self.directions.n_steps / n_steps)
@@ -402,7 +401,7 @@ class Epochs:
         """
         batches = self.batches
         values = []
-        drift: float | np.ndarray = 0.0
+        drift: float | ndarray = 0.0
         last = None
         for k in self.rng.permutation(len(batches.numbers)):
             batches.next = int(k)
@@ -490,7 +489,7 @@ def run_epochs(
             break
 
 # %% ../../nbs/19_stochastic.ipynb #d407fec9
-def final_fit(model: Model, problem: Problem, sites: np.ndarray | None, clock: Clock) -> Fit:
+def final_fit(model: Model, problem: Problem, sites: ndarray | None, clock: Clock) -> Fit:
     """The inference on all rows, from these sites; it is repeated if Ctrl-C interrupts it once."""
     try:
         return model_evidence(model, problem, sites)
@@ -570,7 +569,7 @@ def train_by_batches(
 FEWEST_EPOCHS = 8  # from which it can be told whether training has converged
 
 
-def check_convergence(history: np.ndarray, n_data: float, tol: float) -> tuple[bool, str]:
+def check_convergence(history: ndarray, n_data: float, tol: float) -> tuple[bool, str]:
     """Whether the last quarter of the epochs gained or lost no more than `tol` nats per data point
     against the quarter before, and a sentence that says so.
     """

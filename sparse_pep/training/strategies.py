@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy import ndarray
 from scipy.special import ndtr
 
 from ..features import InducingPoints
@@ -70,7 +71,7 @@ class OnUniqueRows:
     """
 
     rows: Rows
-    inverse: np.ndarray
+    inverse: ndarray
 
     def __call__(
         self,
@@ -82,7 +83,7 @@ class OnUniqueRows:
     ) -> TrainingResult:
         """The result of training, with sites for all rows."""
         result = train(model, replace(problem, rows=self.rows), options, rng, clock)
-        if isinstance(result.start, np.ndarray):
+        if isinstance(result.start, ndarray):
             result = replace(result, start=result.start[:, :, self.inverse])
         return result
 
@@ -106,7 +107,7 @@ class PowerSearch(NamedTuple):
     model: Model  # trained at this power on the other rows
     # `power`, and `log_density` of the held-out rows in nats per data point, both (P,), −∞ where
     # the sites did not settle
-    sweep: dict[str, np.ndarray]
+    sweep: dict[str, ndarray]
 
 
 def held_out_density(model: Model, problem: Problem, start: object, held_out: Rows) -> float:
@@ -356,7 +357,7 @@ CANDIDATES = 500
 MORE_SIGNS = 10
 
 
-def with_rows(rows: Rows, X: np.ndarray, y: np.ndarray) -> Rows:
+def with_rows(rows: Rows, X: ndarray, y: ndarray) -> Rows:
     """The rows and further ones of weight 1 without known noise."""
     return rows._replace(
         X=np.vstack([rows.X, X]),
@@ -368,7 +369,7 @@ def with_rows(rows: Rows, X: np.ndarray, y: np.ndarray) -> Rows:
     )
 
 
-def most_doubtful(doubt: np.ndarray) -> np.ndarray:
+def most_doubtful(doubt: ndarray) -> ndarray:
     """The numbers of some of those whose doubt (n,) is above what is tolerated, the most doubtful
     first.
     """
@@ -391,11 +392,11 @@ class Monotone:
         What trains with the signs that the problem has already.
     """
 
-    inputs: np.ndarray
-    directions: np.ndarray
+    inputs: ndarray
+    directions: ndarray
     then: Strategy
 
-    def questions(self, rng: np.random.Generator) -> np.ndarray:
+    def questions(self, rng: np.random.Generator) -> ndarray:
         """Rows (n, 2D + 3) of slopes with their signs, at some inputs of the data and at random
         places between their extremes.
         """
