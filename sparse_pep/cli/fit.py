@@ -26,6 +26,7 @@ from .trial import Estimator, estimator_for, power_name, score_rows
 from ..data.tables import TableArrays
 from ..datasets import random_splits
 from ..estimators import SparsePEPClassifier, SparsePEPRegressor
+from ..estimators.ingest import RawData
 from ..likelihoods.base import typed_name
 from ..numerics.files import atomic_write, version_of
 
@@ -105,10 +106,9 @@ def train(data: TrainingData, options: FitOptions) -> Estimator:
     if options.table.in_pieces:
         return model.fit(data.hold_out_by_weight())
     source = data.rows.source
+    X = data.rows.X[data.train]
     y = source.targets()[data.train]
-    model.fit(data.rows.X[data.train], y, sample_weight=data.weights())
-    model.set_table_encoder(source.encoded_by)
-    return model
+    return model._fit(RawData(X, y, data.weights(), encoded_by=source.encoded_by))
 
 # %% ../../nbs/internals/cli/fit.ipynb #bcebc19b
 def save_model(model: Estimator, rows: TrainingRows, options: FitOptions) -> None:

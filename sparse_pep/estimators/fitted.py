@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import evidence, inducing, persistence, predict, sampling, summary
 from .arguments import Arguments, seeded
-from .inputs import InputColumns
 from .relevance import Relevance, relevance
 from .state import FittedState, publish, restored_on_failure
 from ..numerics.parameters import to_vector
@@ -87,17 +85,6 @@ class FittedEstimator(Arguments):
     def _bounds(self, state: FittedState) -> tuple[float, float] | None:
         """Bounds on the exact log marginal likelihood, or None where there are none."""
         return None
-
-    def set_table_encoder(self, table: Columns | None) -> None:
-        """Let the columns of X be those of a mixed table, if there is one, of which the fit saw the
-        columns of numbers.
-        """
-        if table is None:
-            return
-        state = self._fitted()
-        columns = InputColumns.of_table(table).widened(state.columns.value_range)
-        encoder = replace(state.encoder, columns=table)
-        publish(self, replace(state, columns=columns, encoder=encoder))
 
     def __getstate__(self) -> dict[str, Any]:
         """The attributes for a copy or a pickle: everything but a source of data."""

@@ -51,7 +51,7 @@ __all__ = []
 @dataclass(frozen=True, eq=False)
 class RawData:
     """The data as the user gave them. `classes` are all labels of a classifier, if the user names
-    them.
+    them, and `encoded_by` says how a mixed table became the numbers in X, if it is encoded already.
     """
 
     X: Any
@@ -59,6 +59,7 @@ class RawData:
     sample_weight: ArrayLike | None = None
     known_variance: ArrayLike | None = None
     classes: ArrayLike | None = None
+    encoded_by: Columns | None = None
 
     @property
     def observations(self) -> list[Observation] | None:
@@ -216,6 +217,8 @@ def columns_of_table(options: Arguments, raw: RawData) -> InputColumns:
     """The columns of a mixed table, or of an array with gaps. Columns of numbers without gaps are
     not counted yet.
     """
+    if raw.encoded_by is not None:
+        return InputColumns.of_table(raw.encoded_by)
     kinds = column_kinds(options)
     in_frame = is_frame(raw.X)
     if kinds and not in_frame:
