@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../nbs/07_quadrature.ipynb #f052db2b
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import log
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -37,11 +37,6 @@ class TiltedDensities:
     mean: ndarray  # (N,), as `var`: of the cavity of f
     var: ndarray
     power: ndarray  # (N,)
-
-    @cached_property
-    def n_sums(self) -> int:
-        """The number of integrals of each data point: seven and the E further functions."""
-        return 4 + len(self.log_density(np.arange(0), np.zeros((0, 1))))
 
     def derivatives(self, rows: ndarray, f: ndarray) -> Derivatives:
         """ℓ, ℓ′ and ℓ″, each (n,), at one value f (n,) for each of the data points `rows`."""
@@ -152,7 +147,8 @@ class LocatedDensities(TiltedDensities):
     # ψ at the mode: the log of N(f; mean, var) p^power without the Gaussian's constant
     top: ndarray
     slope: ndarray  # ℓ′ at the mode
-    curvature: ndarray  # |ℓ″| at the mode
+    curvature: ndarray  # ℓ″ at the mode
+    further: ndarray  # (E, N), the further functions at the mode
     spread: ndarray  # standard deviation of the Gaussian with the same curvature at the mode
     apart: ndarray  # distance from the mode to a second, lower one; 0 if only one is known
 
@@ -208,7 +204,8 @@ def locate(densities: TiltedDensities, shape: DensityShape) -> LocatedDensities:
     if shape.peak is not None:
         mode, apart = higher_modes(densities, mode, shape.peak, stretch)
     rows = np.arange(len(mode))
-    ell, slope, curvature = densities.derivatives(rows, mode)
+    at_mode = densities.log_density(rows, mode[:, None])
+    ell, slope, curvature, *further = (values[:, 0] for values in at_mode)
     precision = 1.0 / densities.var + densities.power * np.maximum(-curvature, 0.0)
     centre = shape.expansion_point
     return LocatedDensities(
@@ -222,7 +219,8 @@ def locate(densities: TiltedDensities, shape: DensityShape) -> LocatedDensities:
         mode=mode,
         top=densities.exponent(rows, mode, ell),
         slope=slope,
-        curvature=np.abs(curvature),
+        curvature=curvature,
+        further=np.reshape(further, (len(further), len(mode))),
         spread=1.0 / np.sqrt(precision),
         apart=apart,
     )
@@ -267,7 +265,7 @@ def find_reach(at: LocatedDensities, sign: int, accuracy: Accuracy = STRICT) -> 
     reach = np.sqrt(2.0 * least * at.var)
     if not at.log_concave:
         return reach + np.abs(at.mode - at.mean) + at.apart
-    reference = np.maximum(at.curvature, accuracy.floor / at.var)
+    reference = np.maximum(np.abs(at.curvature), accuracy.floor / at.var)
     rows = np.arange(len(reach))
     low = np.zeros(len(reach))
     high = np.full(len(reach), np.inf)
@@ -397,7 +395,7 @@ class TrapezoidSums(NamedTuple):
 
 def trapezoids(at: LocatedDensities, rows: ndarray, span: Span, size: ndarray) -> TrapezoidSums:
     """The sums for the data points `rows` (n,) from nodes that make `size` (n,) steps."""
-    sums = np.empty((4, at.n_sums, len(rows)))
+    sums = np.empty((4, 7 + len(at.further), len(rows)))
     for steps in np.unique(size):
         alike = np.flatnonzero(size == steps)
         for part in np.array_split(alike, -(-len(alike) * steps // BLOCK)):
@@ -469,7 +467,7 @@ def fixed_quadrature(at: LocatedDensities, accuracy: Accuracy = STRICT) -> tuple
     span = find_span(at, accuracy)
     longest = np.minimum(STEP, STEPS_A_SPREAD * at.spread / at.stretch) / accuracy.share
     size = size_for(np.maximum((span.left + span.right) / longest, FEWEST * accuracy.share))
-    sums = np.empty((at.n_sums, len(size)))
+    sums = np.empty((7 + len(at.further), len(size)))
     error = np.full(len(size), np.inf)
     rows = np.flatnonzero(size)
     while len(rows):
@@ -502,37 +500,14 @@ def panel_sums(at: LocatedDensities, rows: ndarray, start: ndarray, end: ndarray
     return np.concatenate(out, axis=1)
 
 # %% ../nbs/07_quadrature.ipynb #063bebd8
-class Panels(NamedTuple):
-    """P panels in ξ, and the integrals over them."""
-
-    owner: ndarray  # (P,), the place of the panel's data point
-    start: ndarray  # (P,)
-    end: ndarray
-    integrals: ndarray  # (7 + E, P)
-
-
-def integrated_panels(
-    at: LocatedDensities, rows: ndarray, owner: ndarray, start: ndarray, end: ndarray
-) -> Panels:
-    """Panels with their integrals, for the data points `rows` (n,)."""
-    integrals = panel_sums(at, rows[owner], start, end)
-    return Panels(owner=owner, start=start, end=end, integrals=integrals)
-
-
-def first_panels(at: LocatedDensities, rows: ndarray) -> Panels:
-    """The panels of the data points `rows` (n,) before any of them is halved."""
+def first_panels(at: LocatedDensities, rows: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """The panels before any of them is halved: the place of each one's data point among the `rows`
+    (n,), its start and its end, (16n,).
+    """
     reach = 36.0 * np.sqrt(at.var[rows]) + at.apart[rows]
     cuts = np.arcsinh(reach / at.stretch)[:, None] * np.linspace(-1.0, 1.0, PANELS + 1)
     owner = np.repeat(np.arange(len(rows)), PANELS)
-    return integrated_panels(at, rows, owner, cuts[:, :-1].ravel(), cuts[:, 1:].ravel())
-
-
-def halved(at: LocatedDensities, rows: ndarray, panels: Panels) -> tuple[Panels, Panels]:
-    """The left and the right halves of all panels."""
-    owner = panels.owner
-    middle = 0.5 * (panels.start + panels.end)
-    left = integrated_panels(at, rows, owner, panels.start, middle)
-    return left, integrated_panels(at, rows, owner, middle, panels.end)
+    return owner, cuts[:, :-1].ravel(), cuts[:, 1:].ravel()
 
 # %% ../nbs/07_quadrature.ipynb #e9cb5c85
 def add_panels(total: ndarray, owner: ndarray, values: ndarray) -> None:
@@ -559,24 +534,30 @@ def adaptive_quadrature(
     """Sums (7 + E, n) of the data points `rows` by panels that are halved until they agree, and
     their estimated relative error (n,).
     """
-    panels = first_panels(at, rows)
-    total, size, error = np.zeros((3, at.n_sums, len(rows)))
+    owner, start, end = first_panels(at, rows)
+    whole = panel_sums(at, rows[owner], start, end)
+    total, size, error = np.zeros((3, len(whole), len(rows)))
     for turn in range(HALVINGS):
-        left, right = halved(at, rows, panels)
-        both = left.integrals + right.integrals
-        gap = np.abs(both - panels.integrals)
+        middle = 0.5 * (start + end)
+        owner = np.stack([owner, owner])  # of the left and the right halves
+        start = np.stack([start, middle])
+        end = np.stack([middle, end])
+        halves = panel_sums(at, rows[owner.ravel()], start.ravel(), end.ravel())
+        halves = halves.reshape(len(whole), *owner.shape)
+        both = halves.sum(axis=1)
+        gap = np.abs(both - whole)
         scale = size.copy()
-        add_panels(scale, panels.owner, np.abs(both))
+        add_panels(scale, owner[0], np.abs(both))
         raise_to_companions(scale, at, rows, accuracy.floor)
         # more at each turn, because of rounding
-        allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, panels.owner] + TINY
+        allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, owner[0]] + TINY
         differ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
         for to, values in ((total, both), (size, np.abs(both)), (error, gap)):
-            add_panels(to, panels.owner[~differ], values[:, ~differ])
+            add_panels(to, owner[0, ~differ], values[:, ~differ])
         if not np.any(differ):
             break
-        pairs = zip(left, right, strict=True)
-        panels = Panels(*(np.hstack([a[..., differ], b[..., differ]]) for a, b in pairs))
+        owner, start, end = (part[:, differ].ravel() for part in (owner, start, end))
+        whole = halves[:, :, differ].reshape(len(whole), -1)
     return total, np.max(error / (scale + TINY), axis=0)
 
 # %% ../nbs/07_quadrature.ipynb #6a0c1d62
@@ -616,21 +597,18 @@ def by_laplace(at: LocatedDensities, rows: ndarray) -> Tilted:
     """The results for the data points `rows` (n,) by Laplace's method, with 1 as their error.
     Equation 7.11 of the site.
     """
-    _, slope, curvature, *more = (
-        value[:, 0] for value in at.log_density(rows, at.mode[rows][:, None])
-    )
     power = at.power[rows]
     var = at.var[rows]
-    concave = np.minimum(curvature, 0.0)
+    concave = np.minimum(at.curvature[rows], 0.0)
     shrunk = power * var * concave
     ell = (at.top + 0.5 * (at.mode - at.mean) ** 2 / at.var)[rows]
     log_z = np.where(power == 0.0, ell, at.top[rows] / np.where(power == 0.0, 1.0, power))
     return Tilted(
         log_z=log_z + 0.5 * var * concave * log1p_ratio(-shrunk),
-        d1=slope,
+        d1=at.slope[rows],
         d2=concave / (1.0 - shrunk),
         error=np.ones(len(rows)),
-        averages=np.reshape(more, (-1, len(rows))),
+        averages=at.further[:, rows],
     )
 
 # %% ../nbs/07_quadrature.ipynb #57548257

@@ -131,10 +131,7 @@ class Density(Targets):
 
     def terms(self, y: ndarray, f: ndarray) -> tuple[ndarray, ...]:
         """The results of `log_density` and `parameter_gradients`."""
-        terms = self.log_density(y, f)
-        if not self.parameters():
-            return terms
-        return *terms, *self.parameter_gradients(y, f)
+        return *self.log_density(y, f), *self.parameter_gradients(y, f)
 
     def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
         """Starting value of the prior variance of f in training, from y (N,) with weights (N,),
