@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../nbs/07_quadrature.ipynb #f052db2b
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import log
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -319,18 +319,18 @@ SMALL = 0.01  # z comes from R if −αz is smaller than this
 
 
 class Moments(NamedTuple):
-    """z, d1 and d2 of n data points, each (n,), and which formulas they come from."""
+    """z, d1 and d2 of n data points, each (..., n), and which formulas they come from."""
 
     log_z: ndarray
     d1: ndarray
     d2: ndarray
-    from_r: ndarray  # bool (n,): z comes from R
-    from_moments: ndarray  # bool (n,): d1 and d2 come from the moments of f
+    from_r: ndarray  # bool: z comes from R
+    from_moments: ndarray  # bool: d1 and d2 come from the moments of f
 
 
 def moments(at: LocatedDensities, rows: ndarray, sums: ndarray) -> Moments:
-    """z, d1 and d2 of the data points `rows` (n,) from their sums (7 + E, n). z comes from R by
-    Equation 7.7 of the site, or d1 and d2 from the moments of f by Equation 7.8 of the site and
+    """z, d1 and d2 of the data points `rows` (n,) from their sums (7 + E, ..., n). z comes from R
+    by Equation 7.7 of the site, or d1 and d2 from the moments of f by Equation 7.8 of the site and
     the next, where these are accurate.
     """
     x, xx, slope, slope2, curvature = sums[X : CURVATURE + 1] / sums[MASS]
@@ -360,75 +360,73 @@ class Span(NamedTuple):
     right: ndarray
 
 
+@cache
+def rule_weights(size: int) -> ndarray:
+    """The weights of `size` + 1 nodes in the sums over all, every second and every third of them,
+    (size + 1, 3).
+    """
+    every = np.arange(1, 4)
+    return np.where(np.arange(size + 1)[:, None] % every == 0, every, 0.0)
+
+
 def trapezoid(at: LocatedDensities, rows: ndarray, span: Span, size: int) -> ndarray:
     """Sums over all, every second and every third node, and the larger of the absolute values at
-    the two ends, (4, 7 + E, n), for the data points `rows` (n,), from nodes that make `size` steps.
+    the two ends, (7 + E, 4, n), for the data points `rows` (n,), from nodes that make `size` steps.
     Equation 7.5 of the site.
     """
     left = span.left[rows]
     step = (left + span.right[rows]) / size
-    node = np.arange(size + 1)
-    grow = np.exp(step[:, None] * node - left[:, None])  # e^ξ
+    grow = np.exp(step[:, None] * np.arange(size + 1) - left[:, None])  # e^ξ
     shrink = 1.0 / grow
     half = 0.5 * at.stretch
     measure = half * step[:, None] * (grow + shrink)
     values = integrands(at, rows, span.centre[rows, None] + half * (grow - shrink), measure)
-    every = np.arange(1, 4)
-    weights = np.where(node[:, None] % every == 0, every, 0.0)
-    sums = np.empty((4, *values.shape[:2]))
-    sums[:3] = np.moveaxis(values @ weights, 2, 0)
-    np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1]), out=sums[3])
+    sums = np.empty((len(values), 4, len(rows)))
+    sums[:, :3] = (values @ rule_weights(size)).swapaxes(1, 2)
+    np.maximum(np.abs(values[..., 0]), np.abs(values[..., -1]), out=sums[:, 3])
     return sums
 
 # %% ../nbs/07_quadrature.ipynb #30e19d70
 BLOCK = 12_000  # nodes evaluated at a time, few enough to stay in the processor's cache
 
 
-class TrapezoidSums(NamedTuple):
-    """Sums of the integrands of n data points, each (7 + E, n)."""
-
-    full: ndarray
-    every_second: ndarray  # from every second node
-    every_third: ndarray
-    ends: ndarray  # the larger of the absolute values at the two ends
-
-
-def trapezoids(at: LocatedDensities, rows: ndarray, span: Span, size: ndarray) -> TrapezoidSums:
-    """The sums for the data points `rows` (n,) from nodes that make `size` (n,) steps."""
-    sums = np.empty((4, 7 + len(at.further), len(rows)))
-    for steps in np.unique(size):
+def trapezoids(at: LocatedDensities, rows: ndarray, span: Span, size: ndarray) -> ndarray:
+    """The results of `trapezoid` for the data points `rows` (n,) from nodes that make `size` (n,)
+    steps.
+    """
+    sums = np.empty((7 + len(at.further), 4, len(rows)))
+    for steps in np.unique(size).tolist():
         alike = np.flatnonzero(size == steps)
         for part in np.array_split(alike, -(-len(alike) * steps // BLOCK)):
             sums[..., part] = trapezoid(at, rows[part], span, steps)
-    return TrapezoidSums(*sums)
+    return sums
 
 # %% ../nbs/07_quadrature.ipynb #6aefe51d
 def estimated_error(
-    at: LocatedDensities, rows: ndarray, sums: TrapezoidSums, floor: float = 0.0
+    at: LocatedDensities, rows: ndarray, sums: ndarray, floor: float = 0.0
 ) -> ndarray:
-    """Estimated relative error (n,), the largest of those of z, d1 and d2; `floor` is that of
-    `Accuracy`. Equation 7.10 of the site.
+    """Estimated relative error (n,), the largest of those of z, d1 and d2, from the sums of
+    `trapezoid`; `floor` is that of `Accuracy`. Equation 7.10 of the site.
     """
-    result = moments(at, rows, sums.full)
-    fine = result[:3]
-    mass = sums.full[MASS]
+    results = moments(at, rows, sums[:, :3])  # of the three rules
+    ends = sums[:, 3]
+    mass = sums[MASS, 0]
+    fine, second, third = np.stack(results[:3], axis=1)
     power = at.power[rows]
     spread = np.sqrt(at.var[rows])
     units = np.stack([np.ones_like(spread), spread, spread**2])
     sizes = np.abs(fine) * units
     sizes[1] += 0.01 * sizes[2]  # d1 may be 0
     scales = np.maximum(sizes, floor) / units
-    second, third = (
-        np.abs(np.subtract(fine, moments(at, rows, rough)[:3])) / scales
-        for rough in (sums.every_second, sums.every_third)
-    )
+    second = np.abs(fine - second) / scales
+    third = np.abs(fine - third) / scales
     step_error = second * np.clip(second / (third + 1e-300), np.sqrt(third), 1.0)
-    log_cut = sums.ends[MASS] / (mass * np.where(power == 0.0, 1.0, power))
+    log_cut = ends[MASS] / (mass * np.where(power == 0.0, 1.0, power))
+    of_slopes = ends[[SLOPE, CURVATURE]] / (mass * scales[1:])
     cuts = (
-        np.where(result.from_r, sums.ends[PLAIN], log_cut) / scales[0],
-        sums.ends[MASS] / mass,
-        np.where(result.from_moments, 0.0, sums.ends[SLOPE] / (mass * scales[1])),
-        np.where(result.from_moments, 0.0, sums.ends[CURVATURE] / (mass * scales[2])),
+        np.where(results.from_r[0], ends[PLAIN], log_cut) / scales[0],
+        ends[MASS] / mass,
+        *np.where(results.from_moments[0], 0.0, of_slopes),
     )
     return np.max([*step_error, *cuts], axis=0)
 
@@ -472,7 +470,7 @@ def fixed_quadrature(at: LocatedDensities, accuracy: Accuracy = STRICT) -> tuple
     rows = np.flatnonzero(size)
     while len(rows):
         rules = trapezoids(at, rows, span, size[rows])
-        sums[:, rows] = rules.full
+        sums[:, rows] = rules[:, 0]
         error[rows] = estimated_error(at, rows, rules, accuracy.floor)
         rows = rows[~(error[rows] < accuracy.relative)]
         digits = np.log(accuracy.relative) / np.log(np.minimum(error[rows], 0.5))

@@ -121,13 +121,16 @@ class Density(Targets):
         """∂ log p/∂θ for each of `parameters()`, by central differences unless a subclass has
         the formula.
         """
-        values = self.parameters()
         step = 1e-5
-
-        def changed(name: str, by: float) -> ndarray:
-            return self.with_parameters(values | {name: values[name] + by}).log_density(y, f)[0]
-
-        return [(changed(name, step) - changed(name, -step)) / (2.0 * step) for name in values]
+        values = self.parameters()
+        gradients = []
+        for name in values:
+            changes = ({name: values[name] + by} for by in (step, -step))
+            above, below = (
+                self.with_parameters(values | change).log_density(y, f)[0] for change in changes
+            )
+            gradients.append((above - below) / (2.0 * step))
+        return gradients
 
     def terms(self, y: ndarray, f: ndarray) -> tuple[ndarray, ...]:
         """The results of `log_density` and `parameter_gradients`."""
