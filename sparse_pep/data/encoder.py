@@ -93,9 +93,11 @@ class Encoder:
         """The encoded inputs (N, D) of numbers, or of rows that describe functionals."""
         if self.x_mean is None:
             return X
-        if X.shape[1] == len(self.x_mean):
-            return (X - self.x_mean) / self.x_scale
-        return scaled(X, self.x_mean, self.x_scale)
+        if X.shape[1] != len(self.x_mean):
+            return scaled(X, self.x_mean, self.x_scale)
+        encoded = X - self.x_mean
+        encoded /= self.x_scale
+        return encoded
 
     def targets(self, y: ndarray) -> ndarray:
         """The encoded targets (N,) or (N, K). ValueError for a label that is not one of the

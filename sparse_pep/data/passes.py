@@ -116,5 +116,7 @@ def moments_piece(piece: Rows) -> tuple[Moments, Moments]:
         mean = weight @ values / total if total > 0.0 else np.zeros(values.shape[1])
         there = values if np.all(weight) else values[weight > 0.0]
         ends = np.min(there, axis=0, initial=np.inf), np.max(there, axis=0, initial=-np.inf)
-        found.append(Moments(total, mean, weight @ (values - mean) ** 2, *ends))
+        square = values - mean
+        square *= square
+        found.append(Moments(total, mean, weight @ square, *ends))
     return tuple(found)

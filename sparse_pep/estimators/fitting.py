@@ -179,7 +179,7 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, ndarray | 
     if piece.blocks is not None:
         return piece, None
     y = piece.y if piece.y.dtype.kind in "fiu" else np.unique(piece.y, return_inverse=True)[1]
-    columns = [*np.ascontiguousarray(piece.X.T), *np.atleast_2d(y.T)]
+    columns = [*piece.X.T, *np.atleast_2d(y.T)]
     columns += filter(np.ndim, (piece.known_variance, piece.power))
     keeps_order = np.ndim(piece.weight) == 0 and (in_order or len(y) > SAMPLE_ROWS)
     if keeps_order and have_no_equal_rows(columns):

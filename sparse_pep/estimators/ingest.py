@@ -226,7 +226,7 @@ def columns_of_table(options: Arguments, raw: RawData) -> InputColumns:
             f"`column_types` {short_repr(kinds)} needs a dataframe: an array holds "
             "numbers only; leave it out."
         )
-    if not in_frame and not pd.isna(require_real(raw.X, "X", 1)).any():
+    if not in_frame and not has_gaps(require_real(raw.X, "X", 1)):
         return InputColumns(0)
     try:
         table = raw.X if in_frame else as_floats(raw.X, "X")
@@ -237,6 +237,11 @@ def columns_of_table(options: Arguments, raw: RawData) -> InputColumns:
         return InputColumns(0)
     warn_of_dropped_columns(encoder)
     return InputColumns.of_table(encoder, named=in_frame)
+
+
+def has_gaps(X: ndarray) -> bool:
+    """Whether an array has a cell without a value. A NaN makes the smallest of numbers NaN."""
+    return bool(np.isnan(np.min(X)) if X.dtype.kind == "f" else pd.isna(X).any())
 
 
 def warn_of_dropped_columns(table: Columns) -> None:

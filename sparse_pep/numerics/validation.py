@@ -101,8 +101,11 @@ LARGEST = 1e150  # its square can be computed, and so can sums of such squares
 
 def require_finite(values: ndarray, name: str) -> None:
     """Raise a ValueError that says where `values` (N,) or (N, D) has its first NaN or
-    infinity, or number too large to be squared.
+    infinity, or number too large to be squared. Their sum of squares tells whether there is one.
     """
+    numbers = values.ravel(order="K")  # without a copy
+    if np.dot(numbers, numbers) <= LARGEST**2:
+        return
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         raise ValueError(
