@@ -434,7 +434,7 @@ def model_gradient(
     return fit, from_vector(gradient, model.parameters())
 
 # %% ../nbs/17_model.ipynb #a91fad46
-def stack_if_several(parts: Sequence[ndarray]) -> ndarray:
+def stack_if_several(parts: ndarray | Sequence[ndarray]) -> ndarray:
     """The array of `parts` if there is only one, otherwise all of them stacked."""
     return parts[0] if len(parts) == 1 else np.stack(parts)
 

@@ -85,8 +85,8 @@ def evidence(
     Kuf: ndarray,
     kff: ndarray,
     y: ndarray,
-    noise_variance: ArrayLike,
-    power: ArrayLike,
+    noise_variance: float | ndarray,
+    power: float | ndarray,
     weight: ArrayLike = 1.0,
     tight: bool = False,
 ) -> Evidence:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .conclude import LEARNED_NOTHING
-from .state import FittedState, TrainingData
+from .state import Diagnostics, FittedState, TrainingData
 from ..features import InducingPoints
-from ..inference import Rows
+from ..inference import Problem, Rows
 from ..likelihoods import Gaussian, HeteroscedasticGaussian, StudentT
 from ..model import loo_predict
 from ..numerics.linalg import Factor
@@ -46,40 +46,40 @@ STEADY_POWER = 0.5  # above it the noise is trained too small to compare bounds
 
 
 class Gains(NamedTuple):
-    """What another model would gain, in nats per data point; 0 or None where it is not known."""
+    """What another model would gain, in nats per data point; 0 or NaN where it is not known."""
 
     tails: float = 0.0
     varying: float = 0.0
-    points: float | None = None
+    points: float = np.nan
 
 
 def gains(state: FittedState) -> Gains:
     """What other noise or twice as many inducing points would gain over a fit, where its training
     data are known. Cost 16·4000·M² flops for each variance of the noise that is tried.
     """
-    if state.training is None or not has_plain_residuals(state, state.training):
+    training = state.training
+    rows = None if training is None else plain_rows(state, training.problem)
+    if training is None or rows is None:
         return Gains()
-    rows = state.training.data.rows
     order = np.random.default_rng(0).permutation(rows.n_data)
-    tails, varying = noise_gains(state, rows.at(order[:RESIDUAL_ROWS]))
+    tails, varying = noise_gains(state, training, rows.at(order[:RESIDUAL_ROWS]))
     return Gains(tails, varying, points_gain(state, rows.at(order[:POINT_ROWS])))
 
 
-def has_plain_residuals(state: FittedState, training: TrainingData) -> bool:
-    """Whether all rows are in memory, of one output in Gaussian noise, and single."""
-    data = training.data
-    if not data.in_memory or data.memory is not None or data.rows.blocks is not None:
-        return False
+def plain_rows(state: FittedState, problem: Problem) -> Rows | None:
+    """The rows of a problem, if they are in memory, of one output in Gaussian noise, and single."""
+    rows = problem.rows
+    if not isinstance(rows, Rows) or problem.earlier is not None or rows.blocks is not None:
+        return None
     plain = type(state.model.likelihood) is Gaussian and not state.model.kernel.of_functionals
-    return plain and data.rows.y.ndim == 1
+    return rows if plain and rows.y.ndim == 1 else None
 
 
-def noise_gains(state: FittedState, rows: Rows) -> tuple[float, float]:
+def noise_gains(state: FittedState, training: TrainingData, rows: Rows) -> tuple[float, float]:
     """What noise with heavy tails, or one that varies with the inputs, would gain for these
     training rows. Known variances are for Gaussian noise only.
     """
-    problem = replace(state.problem("advice"), rows=rows, earlier=None)
-    mean, var = loo_predict(state.model, state.training.fit, problem)
+    mean, var = loo_predict(state.model, training.fit, replace(training.problem, rows=rows))
     z = (rows.y - mean) / np.sqrt(var + state.likelihood.noise_variance)
     proper = np.isfinite(z) & (z != 0.0)
     if np.sum(proper) < ENOUGH or np.any(rows.known_variance):
@@ -87,14 +87,14 @@ def noise_gains(state: FittedState, rows: Rows) -> tuple[float, float]:
     return gains_of_noise(rows.X[proper], z[proper])
 
 
-def points_gain(state: FittedState, rows: Rows) -> float | None:
+def points_gain(state: FittedState, rows: Rows) -> float:
     """By how much twice as many inducing points raise the bound at power 0 for these training
-    rows, or None where this does not tell.
+    rows, or NaN where this does not tell.
     """
     features = state.model.features
     steady = np.max(state.settings.power) <= STEADY_POWER
     if not isinstance(features, InducingPoints) or state.local is not None or not steady:
-        return None
+        return np.nan
     Z = greedy_points(state.kernel, rows.X, 2 * len(features), first=features.Z)
     larger = replace(state.model, features=InducingPoints(Z))
     jitter = state.settings.jitter
@@ -120,7 +120,7 @@ class Judgement:
     bounds: tuple[float, float] | None = None
 
     @property
-    def record(self) -> dict[str, object]:
+    def record(self) -> Diagnostics:
         """The entries of `diagnostics_`."""
         return self.state.report.diagnostics
 
@@ -169,15 +169,12 @@ class Judgement:
     @property
     def needs_points(self) -> bool:
         """Whether more inducing points have been measured to gain."""
-        gain = self.gains.points
-        return (
-            self.learned and not self.number_is_right and gain is not None and gain > WORTH.points
-        )
+        return self.learned and not self.number_is_right and self.gains.points > WORTH.points
 
     @property
     def number_is_unsure(self) -> bool:
         """Whether nothing was measured that tells how many inducing variables are needed."""
-        return not self.number_is_right and self.gains.points is None
+        return not self.number_is_right and bool(np.isnan(self.gains.points))
 
     @property
     def has_wide_bounds(self) -> bool:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
-from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -32,7 +31,7 @@ from sparse_pep.kernels import (
 from ..likelihoods import GroupedGaussian, Likelihood
 from ..likelihoods.base import typed_name
 from ..means import ZeroMean
-from ..numerics.validation import as_floats, short_repr
+from ..numerics.validation import as_floats, is_number, short_repr
 from ..priors import Prior
 from ..training import LBFGS, Adam
 from ..training.options import BaseEstimator
@@ -41,6 +40,10 @@ from ..training.options import BaseEstimator
 __all__ = []
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #13ca29ba
+if TYPE_CHECKING:
+    from sparse_pep.estimators.ingest import TargetKind
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class Arguments(BaseEstimator):
     """The arguments that all estimators have.
@@ -158,7 +161,10 @@ class Arguments(BaseEstimator):
     mean: ZeroMean | str | None = None
     local: int | str | None = None
     monotone: Mapping[str | int, int] | None = None
-    column_types: str | dict[str, Any] = "from_dtype"
+    column_types: str | dict[str, str] = "from_dtype"
+
+    if TYPE_CHECKING:  # what a subclass defines
+        _targets: ClassVar[TargetKind]
 
     def __init_subclass__(cls, **options: object) -> None:
         """Insert the entries of the nearest ancestor where the docstring says `{parameters}` or
@@ -197,19 +203,19 @@ class Rule(NamedTuple):
     whole: bool = False  # whether these numbers must be whole
     texts: Collection[str] = ()  # strings that are admitted
     kinds: tuple[type, ...] = ()  # classes of instances, but not `Kernel` and `Features` themselves
-    entries: type | None = None  # class of the entries of a collection
+    entries: tuple[type, ...] = ()  # classes of the entries of a collection
     fewest: int = 0  # smallest number of entries
 
     def admits(self, value: object) -> bool:
         """Whether an argument may have this value."""
         if isinstance(value, str):
             return value in self.texts
-        if self.interval is not None and isinstance(value, Real) and not isinstance(value, bool):
+        if self.interval is not None and is_number(value):
             low, high = self.interval
             return low <= value < high and (not self.whole or float(value).is_integer())
         if isinstance(value, self.kinds):
             return type(value) not in (Kernel, Features)
-        return self.entries is not None and self.admits_entries(value)
+        return bool(self.entries) and self.admits_entries(value)
 
     def admits_entries(self, value: object) -> bool:
         """Whether an argument may be this collection."""
@@ -300,7 +306,7 @@ RULES = {
         texts=POWER_NAMES,
         kinds=(object,),
     ),
-    "fixed": Rule("be a list of names, such as ['features.Z']", entries=str),
+    "fixed": Rule("be a list of names, such as ['features.Z']", entries=(str,)),
     "kernel": Rule(
         f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None",
         texts=KERNELS,
@@ -314,7 +320,7 @@ RULES = {
     "features": Rule(
         "be a sparse_pep Features object, or a list of them, or None",
         kinds=(NONE, Features),
-        entries=Features,
+        entries=(Features,),
         fewest=1,
     ),
 }
@@ -360,7 +366,9 @@ def require_checkpoint(options: Arguments, file: object) -> None:
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #b0b8b65f
 def likelihood_named(
-    likelihood: str | Likelihood, kinds: dict[str, Any], name: str = "likelihood"
+    likelihood: str | Likelihood,
+    kinds: Mapping[str, Callable[..., Likelihood]],
+    name: str = "likelihood",
 ) -> Likelihood:
     """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
     matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.

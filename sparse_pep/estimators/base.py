@@ -192,34 +192,6 @@ class PowerEPEstimator(FittedEstimator):
         """
         return self._fit(RawData(X, y, sample_weight, known_variance))
 
-    def partial_fit(
-        self,
-        X: ArrayLike | Source,
-        y: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        known_variance: ArrayLike | None = None,
-    ) -> Self:
-        """Update the fitted model with new data, without the earlier ones, and return this
-        estimator.
-
-        What was learned from the earlier data enters as observations of the earlier inducing
-        variables. With Gaussian noise and `training=None` the result equals that of one fit to all
-        data, up to rounding. With training, `n_inducing` inducing points (as many as there are, if
-        it is "auto") are first chosen among the old ones and the new inputs; then everything that
-        is not `fixed` is trained further. The scales of X and y remain those of the first fit. With
-        other likelihoods, the sites of earlier data are not revised, so the result depends on the
-        order of the data; batches should be random samples of all data.
-
-        Parameters and errors are those of `fit`. With `blocks` the new rows form blocks of
-        their own: labels are those of the new rows, `set_params(blocks=labels)`.
-
-        References
-        ----------
-        Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
-        """
-        raw = RawData(X, y, sample_weight, known_variance)
-        return self._update(raw) if self.__sklearn_is_fitted__() else self._fit(raw)
-
     def _fit(self, raw: RawData) -> Self:
         """The steps of `fit`."""
         with restored_on_failure(self):
@@ -251,7 +223,7 @@ class PowerEPEstimator(FittedEstimator):
             start, data = start_again(earlier, data, self)
             result, data = train_as_asked(start, data, self, run)
             state = self._concluded(ingested.columns, earlier.encoder, data, result, run)
-            publish(self, with_earlier_rows(state, earlier))
+            publish(self, with_earlier_rows(state, earlier, data.rows.n_data))
             warn_of_training(result, run.clock)
         return self
 

@@ -21,6 +21,7 @@ from .arguments import likelihood_named
 from .base import PowerEPEstimator
 from .fitting import Data
 from .ingest import Ingested, RawData, TargetKind, unscaled_columns
+from .predict import Inputs
 from ..likelihoods import Likelihood, Logit, NoisyProbit, Probit, Softmax
 from ..likelihoods.binary import Binary
 from sparse_pep.numerics.validation import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     class ClassifierMixin(BaseEstimator):
         def score(
-            self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+            self, X: Inputs, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
         ) -> float: ...
 else:
     from sklearn.base import ClassifierMixin
@@ -89,13 +90,18 @@ def labels_in(data: Data, named: bool) -> ndarray:
     there is one only and the user has not `named` all.
     """
     rows = data.rows
-    labels = classes_of(rows) if isinstance(rows, Source) else np.unique(rows.y)
+    where = ""
+    if isinstance(rows, Source):
+        targets = labels = classes_of(rows)
+    else:
+        targets = rows.y
+        labels = np.unique(targets)
+        where = f" in all {rows.n_data} rows"
     try:
-        check_classification_targets(rows.y if data.in_memory else labels)
+        check_classification_targets(targets)
     except ValueError as error:
         raise ValueError(f"`y`: {error}") from error
     if not named and len(labels) < 2:
-        where = f" in all {len(rows.X)} rows" if data.in_memory else ""
         raise ValueError(
             "`y` must have at least two classes; it has one class only "
             f"({short_repr(labels[0])}{where}). If later data have others, give "
@@ -186,7 +192,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         raw = RawData(X, y, sample_weight, classes=classes)
         if not self.__sklearn_is_fitted__():
             return self._fit(raw)
-        fitted = self._fitted().encoder.classes
+        fitted = self._fitted().classes
         if classes is not None and not np.array_equal(np.unique(classes), fitted):
             raise ValueError(
                 "`classes` must be the same as in the first call, "
@@ -211,7 +217,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             unscaled=unscaled_columns(self, likelihood),
         )
 
-    def decision_function(self, X: ArrayLike) -> ndarray:
+    def decision_function(self, X: Inputs) -> ndarray:
         """The log odds (S,) of `classes_[1]` at X (S, D), in nats, or for more than two classes
         their log probabilities (S, C).
 
@@ -222,13 +228,13 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         two = log_proba.shape[1] == 2
         return log_proba[:, 1] - log_proba[:, 0] if two else log_proba
 
-    def predict_proba(self, X: ArrayLike) -> ndarray:
+    def predict_proba(self, X: Inputs) -> ndarray:
         """Probabilities (S, C) of the classes at X (S, D), in the order of `classes_`. Cost
         2SM² flops for each latent function.
         """
         return predict.predict_probabilities(self._fitted(), X)
 
-    def predict_log_proba(self, X: ArrayLike) -> ndarray:
+    def predict_log_proba(self, X: Inputs) -> ndarray:
         """The logarithms (S, C) of the probabilities of the classes, accurate even where a
         probability rounds to 0.
         """
@@ -236,19 +242,19 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         latent = predict.latent_moments(state, X)
         n_rows = latent[0].shape[-1]
         columns = []
-        for label in state.encoder.classes:
+        for label in state.classes:
             y = state.encoder.targets(np.full(n_rows, label))
             columns.append(state.likelihood.predict_log_density(y, *latent))
         return np.stack(columns, axis=1)
 
-    def predict(self, X: ArrayLike) -> ndarray:
+    def predict(self, X: Inputs) -> ndarray:
         """The most probable class (S,) at X (S, D)."""
         state = self._fitted()
-        return state.encoder.classes[np.argmax(predict.predict_probabilities(state, X), axis=1)]
+        return state.classes[np.argmax(predict.predict_probabilities(state, X), axis=1)]
 
     def score(
         self,
-        X: ArrayLike | Source,
+        X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:

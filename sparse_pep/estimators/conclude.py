@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -18,6 +17,7 @@ from .arguments import N_NEIGHBOURS, Arguments
 from .fitting import Data
 from .inputs import InputColumns
 from sparse_pep.estimators.state import (
+    Diagnostics,
     FittedPosterior,
     FittedState,
     Report,
@@ -69,7 +69,7 @@ def learned_nothing(model: Model, fit: Fit, rows: Rows) -> bool:
     return bool(np.mean(np.abs(after - before)) < ALIKE)
 
 # %% ../../nbs/internals/estimators/conclude.ipynb #18d7ad00
-def record_of(model: Model, fit: Fit, data: Data, directions: float) -> dict[str, Any]:
+def record_of(model: Model, fit: Fit, data: Data, directions: float) -> Diagnostics:
     """What `diagnostics_` says of the final inference; `directions` is the number of directions
     that the data determine.
     """
@@ -116,41 +116,43 @@ LEAST_GAIN = 0.005  # nats per row; less is not worth the cost
 LARGE_LOSS = 0.5  # nats per row; leaving out whole blocks may lose some where predictions gain
 
 
-def with_rows_in_memory(data: Data) -> Data:
-    """The data of a source with all rows in memory: as for arrays, those of a positive weight or,
-    in blocks, which are numbered, all.
+def rows_in_memory(source: Source) -> tuple[Rows, ndarray | None]:
+    """All rows of a source in memory, and the labels of their blocks. As for arrays, these are the
+    rows of a positive weight or, in blocks, which are numbered, all.
     """
-    source = data.rows
     rows = source.sample(source.n_data, np.random.default_rng(0))  # all of them, in order
     if rows.blocks is None:
         if np.ndim(rows.weight):
-            rows = rows.at(rows.weight > 0.0)
-        return replace(data, rows=rows, labels=None)
+            rows = rows.at(np.flatnonzero(rows.weight))
+        return rows, None
     labels, blocks = np.unique(rows.blocks, return_inverse=True)
     names = getattr(source, "block_labels", None)
     if names is not None:
         labels = names[labels]
-    return replace(data, rows=rows._replace(blocks=blocks), labels=labels)
+    return rows._replace(blocks=blocks), labels
 
 # %% ../../nbs/internals/estimators/conclude.ipynb #1df29cdd
 def rows_for_prediction(
     model: Model, fit: Fit, data: Data, settings: Settings
-) -> tuple[LocalRows | None, dict[str, Any]]:
+) -> tuple[LocalRows | None, Diagnostics]:
     """The training rows that predictions use, or None if these are global, and the entries of
     `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions; the rows
     of a source are copied to memory, where their sites are found once more.
     """
     if settings.local is None:
         return None, {}
-    if isinstance(data.rows, Source):
-        data = with_rows_in_memory(data)
-        fit = model_evidence(model, settings.problem(data))
+    training_rows = data.rows
+    labels = data.labels
+    if isinstance(training_rows, Source):
+        training_rows, labels = rows_in_memory(training_rows)
+        problem = replace(data, rows=training_rows).problem(settings.jitter, settings.tight)
+        fit = model_evidence(model, problem)
     n_neighbours = N_NEIGHBOURS if isinstance(settings.local, str) else int(settings.local)
-    rows = local_rows(fit, data.rows, data.power, n_neighbours, data.labels)
+    rows = local_rows(fit, training_rows, settings.power, n_neighbours, labels)
     if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
         return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
     used = f"{n_neighbours} neighbours" if rows.blocks is None else "blocks"
-    gain = local_gain(model, fit.posteriors, data.rows, rows)
+    gain = local_gain(model, fit.posteriors, training_rows, rows)
     if settings.local == "blocks":
         warn_of_loss(rows, gain)
     elif not gain > LEAST_GAIN:
@@ -193,7 +195,7 @@ class TrainedModel:
     settings: Settings
     data: Data
     result: TrainingResult
-    record: dict[str, Any]
+    record: Diagnostics
 
 
 def value_range(encoder: Encoder, data: Data) -> ndarray:
@@ -210,7 +212,8 @@ def conclude(trained: TrainedModel) -> FittedState:
     data = trained.data
     settings = trained.settings
     model = trained.result.model
-    fit = model_evidence(model, settings.problem(data), trained.result.start)
+    problem = data.problem(settings.jitter, settings.tight)
+    fit = model_evidence(model, problem, trained.result.start)
     fit = replace(fit, shards=None)  # which hold V
     local, local_record = rows_for_prediction(model, fit, data, settings)
     mean, cov, directions = model_posterior(fit.posteriors)
@@ -228,11 +231,11 @@ def conclude(trained: TrainedModel) -> FittedState:
         posterior=posterior_of(fit, mean, cov),
         report=report_of(trained.result, fit, record),
         local=local,
-        training=TrainingData(data, fit),
+        training=TrainingData(data, problem, fit),
     )
 
 
-def report_of(result: TrainingResult, fit: Fit, record: dict[str, Any]) -> Report:
+def report_of(result: TrainingResult, fit: Fit, record: Diagnostics) -> Report:
     """How the fit went. Signs of slopes that `monotone` asks for are no samples."""
     signs = record["wrong_slopes"][-1] if "wrong_slopes" in record else 0
     return Report(
@@ -246,7 +249,7 @@ def report_of(result: TrainingResult, fit: Fit, record: dict[str, Any]) -> Repor
 def posterior_of(fit: Fit, mean: ndarray, cov: ndarray) -> FittedPosterior:
     """q(u), with its moments, and the sites, in the shapes of the public attributes."""
     posterior = FittedPosterior(fit.posteriors, fit.log_evidence, mean, cov)
-    if fit.site_precision is None:  # the data were not in memory
+    if fit.site_precision is None or fit.site_shift is None:  # the data were not in memory
         return posterior
     shift = stack_if_several(fit.site_shift)
     if fit.posteriors[0].b.ndim > 1:

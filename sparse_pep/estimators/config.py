@@ -7,7 +7,6 @@ __all__ = []
 
 # %% ../../nbs/internals/estimators/config.ipynb #7448f4c9
 from collections.abc import Mapping
-from dataclasses import is_dataclass
 from inspect import signature
 from typing import Any
 
@@ -34,7 +33,7 @@ from ..training import LBFGS, Adam
 
 # %% ../../nbs/internals/estimators/config.ipynb #d4f2b210
 Part = Kernel | Features | Likelihood | ZeroMean | Prior | LBFGS | Adam
-KINDS: dict[str, dict[str, type]] = {
+KINDS: Mapping[str, Mapping[str, type]] = {
     "kernel": KERNELS | {"Observed": Observed},
     "features": {
         kind.__name__: kind
@@ -58,11 +57,11 @@ def to_config(part: Part, argument: str) -> dict[str, object]:
     return config
 
 
-def field_to_config(value: Any, argument: str) -> object:
+def field_to_config(value: object, argument: str) -> object:
     """One field of a part for JSON: a part, several parts, or numbers and texts."""
-    if is_dataclass(value):
+    if isinstance(value, Part):
         return to_config(value, argument)
-    if isinstance(value, (list, tuple)) and any(is_dataclass(entry) for entry in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(entry, Part) for entry in value):
         return [to_config(entry, argument) for entry in value]
     return np.asarray(value).tolist()
 

@@ -16,7 +16,8 @@ from sparse_pep.estimators.predict import (
     target_units,
     variance_to_target_units,
 )
-from .state import FittedState
+from .state import FittedState, TrainingData
+from ..inference import Rows
 from sparse_pep.model import (
     Model,
     loo_predict,
@@ -55,18 +56,20 @@ def model_at(state: FittedState, theta: ArrayLike | None) -> Model:
 
 def evidence_at(state: FittedState, theta: ArrayLike | None) -> float:
     """log Z_PEP of the training data in nats."""
-    problem = state.problem("`log_marginal_likelihood`")
+    training = state.needs_data("`log_marginal_likelihood`")
     if theta is None:
         return state.posterior.log_evidence
-    return model_evidence(model_at(state, theta), problem, state.training.fit.start).log_evidence
+    model = model_at(state, theta)
+    return model_evidence(model, training.problem, training.fit.start).log_evidence
 
 
 def gradient_at(
     state: FittedState, theta: ArrayLike | None = None
 ) -> tuple[float, dict[str, ndarray]]:
     """log Z_PEP of the training data in nats and its gradient by the names of the parameters."""
-    problem = state.problem("`log_marginal_likelihood`")
-    fit, gradient = model_gradient(model_at(state, theta), problem, state.training.fit.start)
+    training = state.needs_data("`log_marginal_likelihood`")
+    model = model_at(state, theta)
+    fit, gradient = model_gradient(model, training.problem, training.fit.start)
     return fit.log_evidence, gradient
 
 # %% ../../nbs/internals/estimators/evidence.ipynb #32962c0e
@@ -74,7 +77,7 @@ def bounds(state: FittedState) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact Gaussian
     process. ValueError after `partial_fit`.
     """
-    problem = state.problem("`log_marginal_likelihood_bounds`")
+    problem = state.needs_data("`log_marginal_likelihood_bounds`").problem
     if problem.earlier is not None:
         raise ValueError(
             "`log_marginal_likelihood_bounds` needs all training data, but after "
@@ -86,32 +89,42 @@ def bounds(state: FittedState) -> tuple[float, float]:
 def bounds_if_known(state: FittedState) -> tuple[float, float] | None:
     """The bounds, or None unless the noise is Gaussian and all training data are in memory."""
     training = state.training
-    if training is None or not training.data.in_memory or training.data.memory is not None:
+    if training is None or not training.data.in_memory or training.problem.earlier is not None:
         return None
     return bounds(state) if state.model.likelihood.sites_known else None
 
 # %% ../../nbs/internals/estimators/evidence.ipynb #5cdfa364
+def functional_codes(state: FittedState, training: TrainingData) -> ndarray | None:
+    """The codes (N, 2) of the functional and of the likelihood of each training row, or None if
+    all rows are function values.
+    """
+    rows = training.data.rows
+    if not state.model.kernel.of_functionals or not isinstance(rows, Rows):
+        return None
+    return rows.X[:, -2:]
+
+
 def leave_one_out(state: FittedState) -> ndarray:
     """log p(yₙ | all other training data) (N,) in nats, of each training row."""
-    problem = state.problem("`leave_one_out`")
-    density = model_leave_one_out(state.model, state.training.fit, problem)
-    if not state.model.kernel.of_functionals:
+    training = state.needs_data("`leave_one_out`")
+    density = model_leave_one_out(state.model, training.fit, training.problem)
+    codes = functional_codes(state, training)
+    if codes is None:
         return density - log_scale(state)
     likelihood = state.model.likelihood
-    codes = problem.rows.X[:, -2]
-    groups = problem.rows.X[:, -1].astype(int)
-    scaled = np.array([likelihood.part(k).real_targets for k in groups])
-    return (density - log_scale(state) * scaled)[codes != SIGN]
+    scaled = np.array([likelihood.part(k).real_targets for k in codes[:, 1].astype(int)])
+    return (density - log_scale(state) * scaled)[codes[:, 0] != SIGN]
 
 
 def leave_one_out_f(state: FittedState) -> Moments:
     """Mean and variance of the latent function at each training row, given all other rows."""
-    problem = state.problem("`leave_one_out_f`")
-    mean, var = loo_predict(state.model, state.training.fit, problem)
+    training = state.needs_data("`leave_one_out_f`")
+    mean, var = loo_predict(state.model, training.fit, training.problem)
     mean = mean_to_target_units(state, mean.T)
     var = variance_to_target_units(state, var.T)
-    if not state.model.kernel.of_functionals:
+    codes = functional_codes(state, training)
+    if codes is None:
         return mean, var
-    codes = problem.rows.X[:, -2]
-    mean = mean - target_units(state)[0] * (codes > MEAN)
-    return mean[codes != SIGN], var[codes != SIGN]
+    mean = mean - target_units(state)[0] * (codes[:, 0] > MEAN)
+    samples = codes[:, 0] != SIGN
+    return mean[samples], var[samples]

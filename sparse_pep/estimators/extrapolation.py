@@ -41,7 +41,7 @@ def limits_of(state: FittedState) -> ndarray:
     """The ends of the range of the training inputs and the distance beyond which the function says
     little about itself, (3, D), in the model's units.
     """
-    ends = state.encoder.inputs(state.columns.value_range)
+    ends = state.encoder.inputs(state.value_range)
     return np.vstack([ends, extrapolation_distance(state.kernel, state.columns.n_inputs)])
 
 
@@ -67,7 +67,7 @@ def extrapolation_text(state: FittedState, counts: Sequence[ndarray | None]) -> 
     n_rows = np.sum(present, axis=0)[0]
     farthest = np.max(present, axis=0)[1]
     lengths = farthest / limits_of(state)[2]
-    columns = sorted(np.flatnonzero(n_rows), key=lambda d: -lengths[d])[:MENTIONED]
+    columns = sorted(np.flatnonzero(n_rows).tolist(), key=lambda d: -lengths[d])[:MENTIONED]
     parts = [column_text(state, d, n_rows[d], farthest[d], lengths[d]) for d in columns]
     return (
         "rows lie beyond the training data, where predictions return to the prior mean: "
@@ -79,7 +79,7 @@ def column_text(state: FittedState, d: int, n_rows: float, distance: float, leng
     """How many rows lie beyond the data in column d, and how far, as a distance in the model's
     units and in lengthscales.
     """
-    least, most = state.columns.value_range[:, d]
+    least, most = state.value_range[:, d]
     start = first_day(state, d)
     if start is None:
         ends = f"{least:.6g} to {most:.6g}"

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.encoder import classes_of
-from ..data.sources import Source
 from . import predict
 from .arguments import likelihood_named
 from .fitting import Data, counted
+from .predict import Inputs
 from .real_targets import RealTargets
 from ..inference import Rows
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal, Softmax
@@ -109,7 +109,7 @@ class SparsePEP(RealTargets):
 
     def score(
         self,
-        X: ArrayLike | Source,
+        X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 from numpy import ndarray
@@ -27,14 +28,17 @@ from ..training import TrainingResult, greedy_points
 __all__ = []
 
 # %% ../../nbs/internals/estimators/inducing.ipynb #3971195c
-def is_number_of_points(points: object) -> bool:
+CHANGING = "changing inducing points"
+
+
+def is_number_of_points(points: int | ArrayLike) -> TypeGuard[int]:
     """Whether the argument is a number of points, and not the points themselves."""
     return not isinstance(points, (list, tuple)) and np.ndim(points) == 0
 
 
 def inducing_points(state: FittedState) -> ndarray:
     """Z (M, D) of a fitted model whose features are inducing points."""
-    state.needs_data("changing inducing points")
+    state.needs_data(CHANGING)
     features = state.model.features
     if not isinstance(features, InducingPoints):
         raise ValueError(
@@ -61,7 +65,7 @@ def with_added_points(state: FittedState, points: int | ArrayLike) -> FittedStat
 
 def grown_points(state: FittedState, Z: ndarray, number: int) -> ndarray:
     """Z and a number of further points, at the training inputs that are explained least."""
-    X = state.needs_data("changing inducing points").data.places
+    X = state.needs_data(CHANGING).data.places
     size = len(Z) + require_whole(number, "points", most=len(X), words=", or an array")
     points = greedy_points(state.kernel, X, size, first=Z)
     if len(points) < size:
@@ -93,7 +97,7 @@ def without_points(state: FittedState, points: int | ArrayLike) -> FittedState:
 
 def with_points(state: FittedState, Z: ndarray) -> FittedState:
     """The state with inducing points Z (M, D), in the model's units."""
-    data = state.training.data
+    data = state.needs_data(CHANGING).data
     if data.memory is not None:
         data = replace(data, memory=replace(data.memory, kept=False))
     report = state.report

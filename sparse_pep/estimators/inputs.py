@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -189,7 +189,7 @@ def checked_inputs(
     return X
 
 
-def is_plain(X: object, columns: InputColumns) -> bool:
+def is_plain(X: object, columns: InputColumns) -> TypeGuard[ndarray]:
     """Whether X is an array for which only finite values have to be checked; all other checks take
     longer than the prediction of a few rows.
     """

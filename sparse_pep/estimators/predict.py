@@ -30,9 +30,10 @@ __all__ = []
 
 # %% ../../nbs/internals/estimators/predict.ipynb #0e0fde98
 Moments = tuple[ndarray, ndarray]
+Inputs = ArrayLike | Source  # where predictions are made
 
 
-def encoded_inputs(state: FittedState, X: ArrayLike, what: str = "this") -> ndarray:
+def encoded_inputs(state: FittedState, X: Inputs, what: str = "this") -> ndarray:
     """X (S, D) encoded for the model, after a check of its columns against those of the fit.
     `what` needs an array in memory, for messages.
     """
@@ -43,7 +44,7 @@ def encoded_inputs(state: FittedState, X: ArrayLike, what: str = "this") -> ndar
         raise ValueError(
             f"`X` must be a table here; got {type(X).__name__}, which `predict_f` takes."
         )
-    if later_source(state, X) is not None:
+    if isinstance(X, Source) or later_source(state, X) is not None:
         raise ValueError(
             f"{what} needs `X` as an array in memory, since it uses the covariance "
             "between all rows; got a source. "
@@ -52,16 +53,15 @@ def encoded_inputs(state: FittedState, X: ArrayLike, what: str = "this") -> ndar
     return state.encoder.inputs(checked_inputs(X, state.kind, state.columns))
 
 
-def later_source(state: FittedState, X: object, *targets: ArrayLike | None) -> Source | None:
-    """The source for data that are not those of the first fit, or None if they are in memory.
-    `targets` are y and its weights.
-    """
-    return source_of(
-        X,
-        *targets,
-        labels=bool(targets) and state.encoder.classes is not None,
-        column_types=state.columns.table,
-    )
+def later_source(
+    state: FittedState,
+    X: object,
+    y: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> Source | None:
+    """The source for data that are not those of the first fit, or None if they are in memory."""
+    labels = state.encoder.classes is not None
+    return source_of(X, y, sample_weight, labels=labels, column_types=state.columns.table)
 
 
 def encoded_source(state: FittedState, source: Source) -> EncodedSource:
@@ -71,7 +71,7 @@ def encoded_source(state: FittedState, source: Source) -> EncodedSource:
 
 # %% ../../nbs/internals/estimators/predict.ipynb #40f38e87
 def latent_moments(
-    state: FittedState, X: ArrayLike, blocks: ArrayLike | None = None, only_mean: bool = False
+    state: FittedState, X: Inputs, blocks: ArrayLike | None = None, only_mean: bool = False
 ) -> Moments:
     """Mean and variance of f at X, each (S,) or (C, S), in the model's units; with `only_mean`
     the variance may be 0. `blocks` (S,) are labels of blocks.
@@ -108,7 +108,7 @@ def block_numbers(local: LocalRows | None, blocks: ArrayLike, n_rows: int) -> nd
             f"`blocks` must have a label for each of {n_rows} rows of `X`; got shape "
             f"{labels.shape}."
         )
-    known = {label: number for number, label in enumerate(local.labels.tolist())}
+    known = {label: number for number, label in enumerate(np.asarray(local.labels).tolist())}
     numbers = np.array([known.get(label, -1) for label in labels.tolist()])
     if np.any(numbers < 0):
         unknown = labels[numbers < 0][0].item()
@@ -177,7 +177,7 @@ def log_scale(state: FittedState) -> float:
     return float(np.sum(np.log(state.encoder.y_scale) * np.ones(state.outputs)))
 
 
-def predict_f(state: FittedState, X: ArrayLike, blocks: ArrayLike | None = None) -> Moments:
+def predict_f(state: FittedState, X: Inputs, blocks: ArrayLike | None = None) -> Moments:
     """Mean and variance of the latent function, or of a functional of it, in the units of y."""
     if isinstance(X, Observation):
         mean, var = functional_moments(state, X)
@@ -188,7 +188,7 @@ def predict_f(state: FittedState, X: ArrayLike, blocks: ArrayLike | None = None)
     return mean_to_target_units(state, mean.T) - level, variance_to_target_units(state, var.T)
 
 # %% ../../nbs/internals/estimators/predict.ipynb #3d487a97
-def likelihood_at(state: FittedState, X: ArrayLike) -> Likelihood:
+def likelihood_at(state: FittedState, X: Inputs) -> Likelihood:
     """The likelihood of the rows of X."""
     if not state.likelihood.categorical_dims:
         return state.likelihood
@@ -199,14 +199,14 @@ def likelihood_at(state: FittedState, X: ArrayLike) -> Likelihood:
     return GaussianByRow(np.concatenate(list(noise)))
 
 
-def predict_mean(state: FittedState, X: ArrayLike) -> ndarray:
+def predict_mean(state: FittedState, X: Inputs) -> ndarray:
     """The mean (S,) or (S, K) of y."""
     latent = latent_moments(state, X, only_mean=state.likelihood.mean_from_mean)
     mean, _ = likelihood_at(state, X).predict(*latent)
     return state.encoder.inverse(mean.T)
 
 
-def predict_mean_and_std(state: FittedState, X: ArrayLike) -> Moments:
+def predict_mean_and_std(state: FittedState, X: Inputs) -> Moments:
     """The mean and the standard deviation of y, each (S,) or (S, K)."""
     latent = latent_moments(state, X)
     mean, var = likelihood_at(state, X).predict(*latent)
@@ -214,7 +214,7 @@ def predict_mean_and_std(state: FittedState, X: ArrayLike) -> Moments:
     return state.encoder.inverse(mean.T), std
 
 
-def predict_mean_and_cov(state: FittedState, X: ArrayLike) -> Moments:
+def predict_mean_and_cov(state: FittedState, X: Inputs) -> Moments:
     """The mean (S,) and the covariance (S, S) of y in Gaussian noise; (S, K) and (S, S, K)."""
     X = encoded_inputs(state, X, "`return_cov`")
     mean, cov = latent_covariance(state, X)
@@ -223,7 +223,7 @@ def predict_mean_and_cov(state: FittedState, X: ArrayLike) -> Moments:
     return state.encoder.inverse(mean.T), np.multiply.outer(cov, scale)
 
 
-def predict_quantiles(state: FittedState, X: ArrayLike, q: ndarray) -> ndarray:
+def predict_quantiles(state: FittedState, X: Inputs, q: ndarray) -> ndarray:
     """The quantiles (S, Q) or (S, K, Q) of y for the probabilities q (Q,)."""
     latent = latent_moments(state, X)
     likelihood = likelihood_at(state, X)
@@ -232,7 +232,7 @@ def predict_quantiles(state: FittedState, X: ArrayLike, q: ndarray) -> ndarray:
 
 
 def predict_log_density(
-    state: FittedState, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
+    state: FittedState, X: Inputs, y: ArrayLike, known_variance: ArrayLike | None = None
 ) -> ndarray:
     """log p(y | X, training data) (S,), with noise of known variance (S,) added if it is given."""
     mean, var = latent_moments(state, X)
@@ -250,18 +250,19 @@ def predict_log_density(
     return density - log_scale(state)
 
 
-def predict_probabilities(state: FittedState, X: ArrayLike) -> ndarray:
+def predict_probabilities(state: FittedState, X: Inputs) -> ndarray:
     """The probabilities (S, C) of the classes."""
     return state.likelihood.predict_proba(*latent_moments(state, X))
 
 # %% ../../nbs/internals/estimators/predict.ipynb #169b8e3c
 def compared_targets(
-    state: FittedState, X: ArrayLike | Source, y: ArrayLike | None, sample_weight: ArrayLike | None
-) -> tuple[ArrayLike | Source, ArrayLike, ArrayLike | None]:
+    state: FittedState, X: Inputs, y: ArrayLike | None, sample_weight: ArrayLike | None
+) -> tuple[Inputs, ArrayLike, ArrayLike | None]:
     """X, and the targets and weights in memory with which predictions at X are compared."""
     source = later_source(state, X, y, sample_weight)
     if source is not None:
-        return source, *targets_of(source)
+        targets, weight = targets_of(source)
+        return source, targets, weight
     if y is None:
         raise ValueError("`y` is missing: a score compares predictions with targets.")
     return X, y, sample_weight

@@ -13,11 +13,13 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.encoder import Encoder
+from ..data.sources import Source
 from . import predict
 from .arguments import Arguments
 from .base import PowerEPEstimator
 from .fitting import Data
-from .ingest import Ingested, unscaled_columns
+from .ingest import Ingested, RawData, unscaled_columns
+from .predict import Inputs
 from ..likelihoods import Likelihood
 from ..numerics.validation import as_floats, is_number, short_repr, warn_caller
 
@@ -26,11 +28,13 @@ __all__ = []
 
 # %% ../../nbs/internals/estimators/real_targets.ipynb #12de1332
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from sparse_pep.training.options import BaseEstimator
 
     class RegressorMixin(BaseEstimator):
         def score(
-            self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+            self, X: Inputs, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
         ) -> float: ...
 else:
     from sklearn.base import RegressorMixin
@@ -50,12 +54,11 @@ def real_encoder(options: Arguments, ingested: Ingested, likelihood: Likelihood)
         warn_if_far(data)
     inputs, targets = data.moments
     constant = trains_real and np.all(data.constant)  # the value itself, everywhere
-    if not likelihood.real_targets or not (scales or constant):
-        targets = None
+    scales_targets = likelihood.real_targets and (scales or constant)
     return Encoder.fit(
         likelihood,
         inputs=inputs if scales else None,
-        targets=targets,
+        targets=targets if scales_targets else None,
         several=data.few.y.ndim == 2,
         columns=ingested.columns.table,
         unscaled=unscaled_columns(options, likelihood),
@@ -84,7 +87,7 @@ def warn_if_constant(data: Data) -> None:
     if not np.any(data.constant):
         return
     k = int(np.argmax(data.constant))
-    where = f"all {len(data.rows.X)} rows" if data.in_memory else "all rows of the source"
+    where = f"all {data.rows.n_data} rows" if data.in_memory else "all rows of the source"
     which = f"column {k} of `y`" if data.few.y.ndim == 2 else "`y`"
     value = np.atleast_2d(data.few.y.T)[k, 0]
     warn_caller(
@@ -124,13 +127,41 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     {attributes}
     """
 
-    @overload
-    def predict(self, X: ArrayLike, return_std: Literal[False] = False) -> ndarray: ...
+    def partial_fit(
+        self,
+        X: ArrayLike | Source,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        known_variance: ArrayLike | None = None,
+    ) -> Self:
+        """Update the fitted model with new data, without the earlier ones, and return this
+        estimator.
+
+        What was learned from the earlier data enters as observations of the earlier inducing
+        variables. With Gaussian noise and `training=None` the result equals that of one fit to all
+        data, up to rounding. With training, `n_inducing` inducing points (as many as there are, if
+        it is "auto") are first chosen among the old ones and the new inputs; then everything that
+        is not `fixed` is trained further. The scales of X and y remain those of the first fit. With
+        other likelihoods, the sites of earlier data are not revised, so the result depends on the
+        order of the data; batches should be random samples of all data.
+
+        Parameters and errors are those of `fit`. With `blocks` the new rows form blocks of
+        their own: labels are those of the new rows, `set_params(blocks=labels)`.
+
+        References
+        ----------
+        Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
+        """
+        raw = RawData(X, y, sample_weight, known_variance)
+        return self._update(raw) if self.__sklearn_is_fitted__() else self._fit(raw)
 
     @overload
-    def predict(self, X: ArrayLike, return_std: Literal[True]) -> tuple[ndarray, ndarray]: ...
+    def predict(self, X: Inputs, return_std: Literal[False] = False) -> ndarray: ...
 
-    def predict(self, X: ArrayLike, return_std: bool = False) -> ndarray | tuple[ndarray, ndarray]:
+    @overload
+    def predict(self, X: Inputs, return_std: Literal[True]) -> tuple[ndarray, ndarray]: ...
+
+    def predict(self, X: Inputs, return_std: bool = False) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
         standard deviation (S,); (S, K) for K outputs. Cost 2SM² flops, or 2SM in addition to Kuf
         for a mean that needs no variance.
@@ -140,7 +171,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             return predict.predict_mean_and_std(state, X)
         return predict.predict_mean(state, X)
 
-    def predict_quantiles(self, X: ArrayLike, q: ArrayLike) -> ndarray:
+    def predict_quantiles(self, X: Inputs, q: ArrayLike) -> ndarray:
         """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the
         probabilities q (Q,) between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S,
         K, Q) for K outputs. They are exact to about 1e-8 and cost some hundred evaluations of a
@@ -154,7 +185,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
             )
         return predict.predict_quantiles(self._fitted(), X, q)
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[ndarray, ndarray]:
+    def predict_interval(self, X: Inputs, level: float = 0.9) -> tuple[ndarray, ndarray]:
         """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at
         X (S, D) lies with the probability `level`, and beyond each end with half of the rest. Where
         y is a whole number, the probability is at least this.

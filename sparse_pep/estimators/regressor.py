@@ -17,6 +17,7 @@ from . import evidence, predict
 from .fitting import Data
 from .ingest import TargetKind
 from .inputs import numeric_columns
+from .predict import Inputs
 from .real_targets import RealTargets
 from .state import FittedState
 from ..likelihoods import Gaussian, GroupedGaussian
@@ -88,11 +89,11 @@ class SparsePEPRegressor(RealTargets):
 
     def _starting_likelihood(self, data: Data) -> Gaussian:
         """The likelihood at the start of training."""
-        grouped = isinstance(self.noise_variance, GroupedGaussian)
-        return self.noise_variance if grouped else Gaussian(self.noise_variance)
+        noise = self.noise_variance
+        return noise if isinstance(noise, GroupedGaussian) else Gaussian(noise)
 
     def predict_log_density(
-        self, X: ArrayLike, y: ArrayLike, known_variance: ArrayLike | None = None
+        self, X: Inputs, y: ArrayLike, known_variance: ArrayLike | None = None
     ) -> ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, noise included. With several
         outputs it is their joint log density.
@@ -121,7 +122,7 @@ class SparsePEPRegressor(RealTargets):
 
     def score(
         self,
-        X: ArrayLike | Source,
+        X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
@@ -156,21 +157,21 @@ class SparsePEPRegressor(RealTargets):
 
     @overload
     def predict(
-        self, X: ArrayLike, return_std: Literal[False] = False, return_cov: Literal[False] = False
+        self, X: Inputs, return_std: Literal[False] = False, return_cov: Literal[False] = False
     ) -> ndarray: ...
 
     @overload
     def predict(
-        self, X: ArrayLike, return_std: Literal[True], return_cov: bool = False
+        self, X: Inputs, return_std: Literal[True], return_cov: bool = False
     ) -> tuple[ndarray, ndarray]: ...
 
     @overload
     def predict(
-        self, X: ArrayLike, return_std: bool = False, *, return_cov: Literal[True]
+        self, X: Inputs, return_std: bool = False, *, return_cov: Literal[True]
     ) -> tuple[ndarray, ndarray]: ...
 
     def predict(
-        self, X: ArrayLike, return_std: bool = False, return_cov: bool = False
+        self, X: Inputs, return_std: bool = False, return_cov: bool = False
     ) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of y at X (S, D). With `return_std` also the standard deviation (S,), with
         `return_cov` also the covariance (S, S), both with the trained noise included. For K
@@ -183,4 +184,6 @@ class SparsePEPRegressor(RealTargets):
             raise ValueError("set `return_std` or `return_cov`, not both.")
         if return_cov:
             return predict.predict_mean_and_cov(self._fitted(), X)
-        return super().predict(X, return_std=return_std)
+        if return_std:
+            return super().predict(X, return_std=True)
+        return super().predict(X)

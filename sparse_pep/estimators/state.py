@@ -53,7 +53,7 @@ class Settings:
     def of(cls, options: Arguments, data: Data) -> Settings:
         """The settings of a fit with these arguments to these data."""
         return cls(
-            power=data.power,
+            power=np.asarray(data.power),
             jitter=options.jitter,
             tight=bool(options.tight),
             local=options.local,
@@ -64,10 +64,6 @@ class Settings:
     def public_power(self) -> float | ndarray:
         """`power_`, which is a number if all rows have the same."""
         return float(self.power) if self.power.ndim == 0 else self.power
-
-    def problem(self, data: Data) -> Problem:
-        """The problem of all rows of the data."""
-        return data.problem(self.jitter, self.tight)
 
 # %% ../../nbs/internals/estimators/state.ipynb #b415ae6a
 @dataclass(frozen=True, eq=False)
@@ -132,7 +128,7 @@ def require_factor(lower: ndarray, M: int) -> None:
         raise ValueError(POSTERIOR_SHAPES.format(M=M))
 
 
-def require_finite_parts(value: object, name: str) -> None:
+def require_finite_parts(value: Any, name: str) -> None:
     """Raise a ValueError unless all numbers in a part of a state, at any depth, are finite.
     `name` is the part's, for messages.
     """
@@ -146,14 +142,17 @@ def require_finite_parts(value: object, name: str) -> None:
         raise ValueError(f"its `{name}` must hold finite numbers; got {short_repr(value)}.")
 
 # %% ../../nbs/internals/estimators/state.ipynb #edaba841
+Diagnostics = dict[str, Any]  # the entries of `diagnostics_`
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
-    """How a fit went. `diagnostics` are the entries of `diagnostics_`."""
+    """How a fit went."""
 
     converged: bool
     n_iter: int
     n_samples: int
-    diagnostics: dict[str, Any]
+    diagnostics: Diagnostics
 
     def to_dict(self) -> dict[str, object]:
         """The fields for a file, without the history of the parameters."""
@@ -163,11 +162,12 @@ class Report:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """The data of a fit and the result of the final inference, from which searches for the sites at
-    other parameters start.
+    """The data of a fit, the problem to which the model is the answer, and the result of the final
+    inference, from which searches for the sites at other parameters start.
     """
 
     data: Data
+    problem: Problem
     fit: Fit
 
 # %% ../../nbs/internals/estimators/state.ipynb #f13ac592
@@ -229,6 +229,18 @@ class FittedState:
         scale = self.encoder.x_scale
         return np.ones(self.columns.n_inputs) if scale is None else scale
 
+    @property
+    def value_range(self) -> ndarray:
+        """The smallest and the largest value of each input (2, D) in training."""
+        assert self.columns.value_range is not None
+        return self.columns.value_range
+
+    @property
+    def classes(self) -> ndarray:
+        """The labels (C,) of a classifier."""
+        assert self.encoder.classes is not None
+        return self.encoder.classes
+
     def needs_data(self, what: str) -> TrainingData:
         """The training data. ValueError, which names `what` needs them, after loading a model."""
         if self.training is None:
@@ -237,10 +249,6 @@ class FittedState:
                 "are missing after loading it: call `fit` with them first."
             )
         return self.training
-
-    def problem(self, what: str) -> Problem:
-        """The problem to which the model is the answer. ValueError as for `needs_data`."""
-        return self.settings.problem(self.needs_data(what).data)
 
     def portable(self) -> FittedState:
         """The state without a source of data, which are stored elsewhere."""
@@ -274,7 +282,7 @@ class FittedState:
         require_scales(encoder, columns.n_inputs)
         settings = Settings(**saved["settings"])
         posterior = FittedPosterior.from_dict(saved["posterior"], len(model.features))
-        if len(posterior.functions) != encoder.likelihood.n_latent:
+        if len(posterior.functions) != model.likelihood.n_latent:
             raise ValueError("its posterior must have the latent functions of its likelihood.")
         return cls(
             kind=kind,

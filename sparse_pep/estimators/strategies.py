@@ -9,7 +9,6 @@ __all__ = []
 from collections.abc import Sequence
 
 import numpy as np
-from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.sources import Source
@@ -48,8 +47,8 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     if options.n_inducing == "auto" and options.features is None:
         strategy = Growth(Rows(data.places, weight=data.sample.weight), strategy)
     if options.monotone:
-        strategy = Monotone(data.values.few.X, directions_of_signs(data), strategy)
-    if data.power is None:
+        strategy = monotone_strategy(data, strategy)
+    if isinstance(options.power, str):
         strategy = PowerByName(options.power, data.sample, strategy)
     return strategy
 
@@ -76,16 +75,17 @@ def with_signs(
             "`monotone` needs data in memory, no `blocks` and one `power`; otherwise give "
             "observations, with SlopeSign among them."
         )
+    monotone = dict(options.monotone or {})
     signs = []
-    for name, sign in options.monotone.items():
+    for name, sign in monotone.items():
         column = names.index(name) if name in names else name
         if column not in range(rows.n_dims) or sign not in (-1, 1):
             raise ValueError(
                 "`monotone` must give 1 or -1 for columns of X, "
                 f"{short_repr(names or list(range(rows.n_dims)))}; got "
-                f"{short_repr(dict(options.monotone))}."
+                f"{short_repr(monotone)}."
             )
-        signs.append(SlopeSign(kmeans_points(rows.X, MOST_SIGNS, rng), column, sign))
+        signs.append(SlopeSign(kmeans_points(rows.X, MOST_SIGNS, rng), int(column), sign))
     n_signs = sum(len(sign.X) for sign in signs)
     if weight is not None:
         weight = np.append(weight, np.ones(n_signs))
@@ -94,11 +94,14 @@ def with_signs(
     return [*observations, *signs], weight, known_variance
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #57a28009
-def directions_of_signs(data: Data) -> ndarray:
-    """The distinct kinds of observed signs of slopes, a row (D + 3) for each, as `Monotone` takes
-    them.
+def monotone_strategy(data: Data, strategy: Strategy) -> Monotone:
+    """Training with the distinct kinds of signs of slopes that are observed, a row (D + 3) for
+    each.
     """
-    X = data.rows.X
-    D = data.values.few.n_dims
-    signs = X[:, 2 * D] == SIGN
-    return np.unique(np.column_stack([X[signs, D:], data.rows.y[signs]]), axis=0)
+    rows = data.rows
+    values = data.values
+    assert isinstance(rows, Rows) and values is not None
+    D = values.few.n_dims
+    signs = rows.at(rows.X[:, 2 * D] == SIGN)
+    directions = np.unique(np.column_stack([signs.X[:, D:], signs.y]), axis=0)
+    return Monotone(values.few.X, directions, strategy)

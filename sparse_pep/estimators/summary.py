@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from .advice import advice
-from .state import FittedState
+from .state import Diagnostics, FittedState
 
 # %% auto #0
 __all__ = []
@@ -58,7 +58,7 @@ def rows_of_model(state: FittedState) -> Lines:
     ]
 
 
-def rows_of_growth(record: dict[str, object]) -> Lines:
+def rows_of_growth(record: Diagnostics) -> Lines:
     """The rows about the numbers of inducing points that were tried, if several were."""
     if "inducing_sweep" not in record:
         return []
@@ -101,7 +101,7 @@ def reliability_rows(state: FittedState, bounds: tuple[float, float] | None = No
     return rows
 
 
-def local_text(record: dict[str, object]) -> str:
+def local_text(record: Diagnostics) -> str:
     """Whether predictions are local, what that gains, and what it costs."""
     text = record["local"]
     if "local_gain" in record:

@@ -38,7 +38,7 @@ def later_data(state: FittedState, raw: RawData) -> RawData:
             "`partial_fit` of a model of observations needs a table in "
             "memory, or a list of observations; got a source."
         )
-    return replace(raw, X=[Value(numeric_columns(raw.X, state.columns), raw.y)], y=None)
+    return replace(raw, X=[Value(np.asarray(numeric_columns(raw.X, state.columns)), raw.y)], y=None)
 
 
 def require_like_first(state: FittedState, ingested: Ingested) -> None:
@@ -102,12 +102,12 @@ def chosen_points(model: Model, data: Data, options: Arguments) -> InducingPoint
     """
     points = np.vstack([model.features.Z, data.places])
     size = len(model.features)
-    if options.features is None and options.n_inducing != "auto":
+    if options.features is None and not isinstance(options.n_inducing, str):
         size = max(size, options.n_inducing)
     return InducingPoints(greedy_points(model.kernel, points, min(size, len(points))))
 
 
-def with_earlier_rows(state: FittedState, earlier: FittedState) -> FittedState:
-    """The new state, which counts the rows of earlier fits as well."""
-    n_samples = earlier.report.n_samples + state.training.data.rows.n_data
+def with_earlier_rows(state: FittedState, earlier: FittedState, n_rows: int) -> FittedState:
+    """The new state of a fit to further rows, which counts those of earlier fits as well."""
+    n_samples = earlier.report.n_samples + n_rows
     return replace(state, report=replace(state.report, n_samples=n_samples))

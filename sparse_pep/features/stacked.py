@@ -6,7 +6,7 @@
 __all__ = ['StackedFeatures']
 
 # %% ../../nbs/04c_stacked.ipynb #04c00003
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,7 +80,7 @@ def cross_vjp(kernel: Kernel, first: Features, second: Features) -> CrossCovaria
 class Parts(Features):
     """Sets of features, one after the other, and the rows of each among all."""
 
-    features: tuple[Features, ...]
+    features: Sequence[Features]
 
     def __post_init__(self) -> None:
         listed = isinstance(self.features, (list, tuple))

@@ -22,7 +22,8 @@ class Rows(NamedTuple):
     """Rows of data in memory: all rows, or one piece of larger data."""
 
     X: ndarray  # (n, D), inputs, float64, C order
-    y: ndarray | None = None  # (n,) or (n, K), targets; None in prediction
+    # (n,) or (n, K), targets; None in prediction, where nothing reads them
+    y: ndarray = None  # type: ignore[assignment]
     weight: float | ndarray = 1.0  # a row with weight 2 is equivalent to two copies of it
     # noise variance that is known and not trained, units y²
     known_variance: float | ndarray = 0.0
@@ -33,12 +34,13 @@ class Rows(NamedTuple):
 
     def at(self, rows: slice | ndarray) -> "Rows":
         """Only these rows, perhaps as views; `first` is not changed."""
-        parts = []
-        for value in self[:-1]:
-            parts.append(value[rows] if np.ndim(value) else value)
-        return Rows(*parts, self.first)
+        columns = {name: value for name, value in self._asdict().items() if np.ndim(value)}
+        return self._replace(**{name: value[rows] for name, value in columns.items()})
 
-    resident = True  # all rows are in memory, as one piece
+    @property
+    def resident(self) -> bool:
+        """Whether all rows are in memory, as one piece."""
+        return True
 
     @property
     def n_data(self) -> int:

@@ -187,7 +187,7 @@ class PriorDraws:
         return u
 
 # %% ../../nbs/21_draws.ipynb #5862937d
-def parts_of(features: Features) -> tuple[Features, ...]:
+def parts_of(features: Features) -> Sequence[Features]:
     """The parts of a mixture, otherwise the features alone."""
     if isinstance(features, StackedFeatures):
         return features.features
