@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import evidence, inducing, persistence, predict, sampling, summary
 from .arguments import Arguments, seeded
 from .relevance import Relevance, relevance
-from .state import FittedState, publish, restored_on_failure
+from .state import Diagnostics, FittedState, publish, restored_on_failure
 from ..numerics.parameters import to_vector
 from ..numerics.validation import require_whole
 from ..posterior.draws import SampledFunctions
@@ -70,7 +70,8 @@ class FittedEstimator(Arguments):
         converged_: bool
         n_iter_: int
         n_samples_seen_: int
-        diagnostics_: dict[str, Any]
+        diagnostics_: Diagnostics
+        extra_: dict[str, object]  # of a model that was loaded
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is a fitted state."""
@@ -142,7 +143,9 @@ class FittedEstimator(Arguments):
         """
         persistence.save(self, self._fitted(), path, extra)
 
-    def predict_f(self, X: ArrayLike, blocks: ArrayLike | None = None) -> tuple[ndarray, ndarray]:
+    def predict_f(
+        self, X: predict.Inputs, blocks: ArrayLike | None = None
+    ) -> tuple[ndarray, ndarray]:
         """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C latent
         functions or outputs. Their units are those of f and f²; where f is the mean of y, those are
         the units of y. (Of a mean and a log noise variance, only the first has the units of y.)
@@ -156,7 +159,7 @@ class FittedEstimator(Arguments):
         """
         return predict.predict_f(self._fitted(), X, blocks)
 
-    def predict_log_density(self, X: ArrayLike, y: ArrayLike) -> ndarray:
+    def predict_log_density(self, X: predict.Inputs, y: ArrayLike) -> ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or
         labels that `fit` was given.
         """
