@@ -50,7 +50,7 @@ class Encoder:
         only.
     """
 
-    likelihood: Likelihood | None = None
+    likelihood: Likelihood = None  # type: ignore[assignment]
     y_mean: float | ndarray = 0.0
     y_scale: float | ndarray = 1.0
     classes: ndarray | None = None

@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/numerics/validation.ipynb #9ef8df36
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import TypeGuard
 
@@ -259,7 +259,7 @@ def check_vectors(**vectors: ArrayLike) -> list[ndarray]:
     return out
 
 # %% ../../nbs/internals/numerics/validation.ipynb #bf37c81a
-def require_kind(part: object, kinds: dict[str, type], argument: str) -> None:
+def require_kind(part: object, kinds: Mapping[str, type], argument: str) -> None:
     """Raise a ValueError unless `part` is of one of the `kinds` (name to class) itself, not of
     a subclass.
     """
