@@ -4,6 +4,7 @@ from dataclasses import replace
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -24,8 +25,7 @@ def test_a_row_says_what_was_trained(capsys, monkeypatch):
     X, y = snelson_like(80)
     data = Dataset("one", X, y, ("x",), random_splits(80, 2))
     options = ModelOptions(power=0.0, n_inducing=6, tol=1e-3, max_iter=500)
-    trial, model = run_split(data, 1, options)
-    row = trial.row()
+    row, model = run_split(data, 1, options)
     assert list(row) == [
         "data",
         "power",
@@ -44,7 +44,7 @@ def test_a_row_says_what_was_trained(capsys, monkeypatch):
     assert_allclose(model.y_mean_, np.mean(y[data.splits[1][0]]), rtol=1e-12)
     assert_allclose(model.x_mean_, np.mean(X[data.splits[1][0]]), rtol=1e-12)
     stopped, _ = run_split(data, 1, replace(options, tol=5e-4, max_iter=1))
-    assert stopped.row()["converged"] == "no"
+    assert stopped["converged"] == "no"
     said = capsys.readouterr().err
     assert said.startswith("Warning: one, power 0, split 1: ")
     assert said.count("\n") == 1
@@ -56,11 +56,22 @@ def test_a_row_says_what_was_trained(capsys, monkeypatch):
 
 
 def test_a_table_is_aligned():
-    text = format_table([{"a": "x", "b": 1.0}, {"a": "long", "b": -10.26}], {"a": "", "b": ".1f"})
-    assert text == "a         b\nx       1.0\nlong  -10.3"
-    assert format_table([], {"a": "", "b": ".1f"}) == "a  b"
-    names = [power_name(power, gaussian) for gaussian in (True, False) for power in (0, 1e-9, 1)]
-    assert names == ["VFE", "Power EP", "FITC", "VFE", "Power EP", "EP"]
+    table = pd.DataFrame({"a": ["x", "long"], "b": [1.0, -10.26]})
+    formats = {"a": "", "b": ".1f"}
+    assert format_table(table, formats) == "a         b\nx       1.0\nlong  -10.3"
+    assert format_table(table[:0], formats) == "a  b"
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "names"),
+    [("gaussian", ["VFE", "Power EP", "FITC"]), ("poisson", ["VFE", "Power EP", "EP"])],
+)
+def test_a_power_has_the_name_of_its_method(likelihood, names):
+    X = np.arange(6.0)[:, None]
+    model = estimator_for(ModelOptions(likelihood=likelihood, n_inducing=3))
+    model.set_params(training=None)
+    powers = (0.0, 1e-9, 1.0)
+    assert [power_name(model.set_params(power=power).fit(X, X[:, 0])) for power in powers] == names
 
 
 KINDS = {  # whether the target is scaled

@@ -18,10 +18,9 @@ import click
 from .. import __version__
 from sparse_pep.cli.options import (
     LIKELIHOODS,
-    CompareOptions,
     FiniteRange,
-    FitOptions,
-    PredictOptions,
+    ModelOptions,
+    TableOptions,
     collect,
     decimal_option,
     fit_options,
@@ -153,7 +152,14 @@ def demo_command(out: str, n_inducing: int, max_iter: int) -> None:
 @fit_options
 @training_options
 @json_option
-def fit_command(**values: object) -> int:
+def fit_command(
+    out: str,
+    report: str | None,
+    test_fraction: float | None,
+    quiet: bool,
+    as_json: bool,
+    **values: object,
+) -> int:
     """Train on the CSV or Parquet file DATA and write a model file.
 
     A CSV file has a header line and then rows. It may be gzipped, and - stands for standard
@@ -196,7 +202,9 @@ def fit_command(**values: object) -> int:
     """
     from sparse_pep.cli.fit import fit
 
-    return fit(collect(FitOptions, values))
+    table = collect(TableOptions, values)
+    model = collect(ModelOptions, values)
+    return fit(table, model, out, report, test_fraction, quiet, as_json)
 
 # %% ../../nbs/internals/cli/app.ipynb #4243a04d
 @main.command("predict")
@@ -222,7 +230,9 @@ def fit_command(**values: object) -> int:
 )
 @decimal_option
 @json_option
-def predict_command(**values: object) -> None:
+def predict_command(
+    model: str, out: str | None, interval: float | None, as_json: bool, **values: object
+) -> None:
     """Predict the rows of the CSV or Parquet file DATA with a model file written by `fit`.
 
     Writes one row for each row of DATA, in the same order. A row holds the predictive mean of the
@@ -246,7 +256,7 @@ def predict_command(**values: object) -> None:
     """
     from sparse_pep.cli.predict import predict
 
-    predict(collect(PredictOptions, values))
+    predict(model, collect(TableOptions, values), out, interval, as_json)
 
 # %% ../../nbs/internals/cli/app.ipynb #78c992f0
 @main.command("compare")
@@ -281,7 +291,9 @@ def predict_command(**values: object) -> None:
 @table_options
 @training_options
 @json_option
-def compare_command(**values: object) -> None:
+def compare_command(
+    powers: str, splits: int, out: str | None, quiet: bool, as_json: bool, **values: object
+) -> None:
     """Compare powers on held-out rows, with scores for each data set, power and split.
 
     The data are the CSV or Parquet file DATA, of which each split holds out ten per cent at
@@ -299,4 +311,6 @@ def compare_command(**values: object) -> None:
     """
     from sparse_pep.cli.compare import compare
 
-    compare(collect(CompareOptions, values))
+    table = collect(TableOptions, values)
+    model = collect(ModelOptions, values)
+    compare(table, model, powers, splits, out, quiet, as_json)

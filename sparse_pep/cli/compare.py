@@ -8,22 +8,17 @@ __all__ = []
 # %% ../../nbs/internals/cli/compare.ipynb #16e17d3f
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 
 import click
 import numpy as np
+import pandas as pd
 from tqdm import tqdm
 
-from .options import CLASSIFIERS, NUMERIC, CompareOptions
+from .options import CLASSIFIERS, NUMERIC, ModelOptions, TableOptions
 from .output import check_files, format_table, print_result, write_csv
-from sparse_pep.cli.rows import (
-    check_held_out,
-    read_training,
-    require_learnable,
-    require_moderate,
-)
-from .trial import Trial, result_columns, run_split
+from .rows import check_held_out, read_training, require_trainable
+from .trial import Row, run_split
 from ..data.cells import to_number
 from sparse_pep.datasets import (
     Dataset,
@@ -55,55 +50,53 @@ def load_named(name: str, likelihood: str | None, data_dir: str | None) -> tuple
     return data, likelihood
 
 # %% ../../nbs/internals/cli/compare.ipynb #026f7d8b
-def read_table(options: CompareOptions) -> tuple[Dataset, str]:
-    """The rows of a file as a data set with random splits, and their likelihood. What its columns
-    are treated as is printed if they do not all hold numbers.
+def read_table(table: TableOptions, likelihood: str, n_splits: int) -> Dataset:
+    """The rows of a file as a data set with random splits. What its columns are treated as is
+    printed if they do not all hold numbers.
     """
-    table = options.table
-    likelihood = options.likelihood or "gaussian"
-    rows = read_training(table, likelihood)
-    source = rows.source
+    source = read_training(table, likelihood)
     name = "stdin" if table.data == "-" else Path(table.data).name.split(".")[0]
-    splits = random_splits(len(rows.y), options.splits)
-    data = Dataset(name, rows.X, source.targets(), rows.names, splits)
+    y = source.targets()
+    splits = random_splits(len(y), n_splits)
+    data = Dataset(name, source.columns["X"], y, source.feature_names, splits)
     check_splits(data, likelihood)
     if source.encoded_by is not None:
         click.echo(f"{source.encoded_by.describe()}\n", err=True)
-    return data, likelihood
+    return data
 
 # %% ../../nbs/internals/cli/compare.ipynb #70f0c442
 def check_splits(data: Dataset, likelihood: str) -> None:
     """Raise a ValueError if nothing can be learned from a data set, or if a split cannot be
     scored.
     """
-    require_learnable(data.y)
-    require_moderate(data.X, data.feature_names)
+    require_trainable(data.X, data.y, data.feature_names)
     for split, (train, test) in enumerate(data.splits):
         check_held_out(data.y, train, test, likelihood, f"{data.name}, split {split}")
 
 # %% ../../nbs/internals/cli/compare.ipynb #e373aaf8
-def chosen_data(options: CompareOptions) -> list[tuple[Dataset, str]]:
-    """The data sets that the options select, with at most `splits` splits each, and their
+def chosen_data(
+    table: TableOptions, likelihood: str | None, n_splits: int
+) -> list[tuple[Dataset, str]]:
+    """The data sets that the options select, with at most `n_splits` splits each, and their
     likelihoods. ValueError if the options exclude each other or do not suit the data, or if there
     is nothing to learn.
     """
-    table = options.table
     if table.data:
-        if options.names:
+        if table.names:
             raise ValueError("name either a CSV file or --data, not both.")
         if not table.target:
             raise ValueError("--target: say which column of the CSV file to predict.")
-        return [read_table(options)]
+        likelihood = likelihood or "gaussian"
+        return [(read_table(table, likelihood, n_splits), likelihood)]
     for option in ("target", "columns", "drop"):
         if getattr(table, option):
             raise ValueError(f"--{option} belongs to a CSV file; name the file as well.")
     sets = []
-    for name in options.names or ("diabetes",):
-        data, likelihood = load_named(name, options.likelihood, options.data_dir)
-        data = replace(data, splits=data.splits[: options.splits])
-        sets.append((data, likelihood))
-    for data, likelihood in sets:
-        check_splits(data, likelihood)
+    for name in table.names or ("diabetes",):
+        data, suitable = load_named(name, likelihood, table.data_dir)
+        sets.append((replace(data, splits=data.splits[:n_splits]), suitable))
+    for data, suitable in sets:
+        check_splits(data, suitable)
     return sets
 
 # %% ../../nbs/internals/cli/compare.ipynb #0d7c9b6a
@@ -121,75 +114,86 @@ def powers_in(text: str) -> list[float]:
     return powers
 
 # %% ../../nbs/internals/cli/compare.ipynb #6386e712
-def average(trials: Sequence[Trial]) -> dict[str, object]:
-    """The mean results over the splits of a data set at one power, with the number of splits and
+SUMMARIES = {
+    "data": "first",
+    "power": "first",
+    "name": "first",
+    "split": "count",
+    "converged": "sum",
+}
+
+
+def averages(trials: pd.DataFrame) -> pd.DataFrame:
+    """The mean results over the splits for each data set and power, with the number of splits and
     of fits that converged.
     """
-    first = trials[0]
-    row = {"data": first.data, "power": first.power, "name": first.name, "splits": len(trials)}
-    for name in first.results:
-        row[name] = np.mean([trial.results[name] for trial in trials])
-    row["converged"] = sum(trial.converged for trial in trials)
-    row["seconds"] = np.mean([trial.seconds for trial in trials])
-    return row
+    trials = trials.assign(converged=trials["converged"] == "yes")
+    groups = trials.groupby(["data", "power"], sort=False)
+    means = groups.agg({name: SUMMARIES.get(name, "mean") for name in trials})
+    return means.rename(columns={"split": "splits"})
 
 # %% ../../nbs/internals/cli/compare.ipynb #5203a598
-def averages(trials: Iterable[Trial]) -> list[dict[str, object]]:
-    """The mean results for each data set and power, whose trials stand side by side."""
-    groups = groupby(trials, key=lambda trial: (trial.data, trial.power))
-    return [average(list(group)) for _, group in groups]
+def tables_by_scores(rows: Iterable[Row]) -> list[pd.DataFrame]:
+    """A table of rows for each kind of scores."""
+    kinds: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        kinds.setdefault(tuple(row), []).append(row)
+    return [pd.DataFrame(group) for group in kinds.values()]
 
 # %% ../../nbs/internals/cli/compare.ipynb #da6882ea
-def score_tables(trials: Iterable[Trial]) -> str:
-    """The tables of all splits and of their averages, once for each kind of scores."""
-    kinds: dict[tuple[str, ...], list[Trial]] = {}
-    for trial in trials:
-        kinds.setdefault(tuple(trial.results), []).append(trial)
-    tables = []
-    for group in kinds.values():
-        means = averages(group)
-        for row in means:
-            row["converged"] = f"{row['converged']}/{row['splits']}"
-        rows = [trial.row() for trial in group]
-        for title, table, count in (("each split", rows, "split"), ("averages", means, "splits")):
-            columns = {"data": "", "power": "g", "name": "", count: "d"} | result_columns(group[0])
-            tables.append(f"{title}\n{format_table(table, columns)}")
-    return "\n\n".join(tables)
+def score_text(trials: pd.DataFrame, means: pd.DataFrame) -> str:
+    """A table of all splits and one of their averages."""
+    counts = means["converged"].astype(str) + "/" + means["splits"].astype(str)
+    means = means.assign(converged=counts)
+    return f"each split\n{format_table(trials)}\n\naverages\n{format_table(means)}"
 
 # %% ../../nbs/internals/cli/compare.ipynb #4b52b353
 def run_trials(
-    sets: Sequence[tuple[Dataset, str]], powers: Sequence[float], options: CompareOptions
-) -> list[Trial]:
-    """One trial for each data set, power and split, below a progress bar."""
+    sets: Sequence[tuple[Dataset, str]],
+    powers: Sequence[float],
+    options: ModelOptions,
+    quiet: bool,
+) -> list[Row]:
+    """One row for each data set, power and split, below a progress bar."""
     jobs = [
-        (data, split, replace(options.model, likelihood=likelihood, power=power))
+        (data, split, replace(options, likelihood=likelihood, power=power))
         for data, likelihood in sets
         for power in powers
         for split in range(len(data.splits))
     ]
-    trials = []
-    with tqdm(jobs, desc="compare", unit="fit", disable=options.quiet or None) as bar:
-        for data, split, model_options in bar:
-            bar.set_postfix_str(f"{data.name}, power {model_options.power:g}, split {split}")
-            trial, _ = run_split(data, split, model_options)
-            trials.append(trial)
-    return trials
+    rows = []
+    with tqdm(jobs, desc="compare", unit="fit", disable=quiet or None) as bar:
+        for data, split, job in bar:
+            bar.set_postfix_str(f"{data.name}, power {job.power:g}, split {split}")
+            rows.append(run_split(data, split, job)[0])
+    return rows
 
 # %% ../../nbs/internals/cli/compare.ipynb #c9aae3a2
-def compare(options: CompareOptions) -> None:
+def compare(
+    table: TableOptions,
+    options: ModelOptions,
+    powers: str,
+    n_splits: int,
+    out: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """Score each power on held-out rows of each data set, print tables and write files."""
-    check_files([options.table.data], {"--out": options.out}, options.as_json)
-    powers = powers_in(options.powers)
-    trials = run_trials(chosen_data(options), powers, options)
-    seconds = sum(trial.seconds for trial in trials)
-    text = f"{score_tables(trials)}\n\n{len(trials)} fits in {seconds:.1f} seconds"
-    rows = [trial.row() for trial in trials]
+    check_files([table.data], {"--out": out}, as_json)
+    numbers = powers_in(powers)
+    sets = chosen_data(table, options.likelihood, n_splits)
+    rows = run_trials(sets, numbers, options, quiet)
+    trials = tables_by_scores(rows)
+    means = [averages(table) for table in trials]
+    texts = map(score_text, trials, means)
+    result = pd.DataFrame(rows)
+    text = "\n\n".join(texts)
+    text += f"\n\n{len(rows)} fits in {result['seconds'].sum():.1f} seconds"
     document = {
         "rows": [row | {"converged": row["converged"] == "yes"} for row in rows],
-        "averages": averages(trials),
-        "file": options.out,
+        "averages": [mean for table in means for mean in table.to_dict("records")],
+        "file": out,
     }
-    print_result(text, document, options.as_json)
-    if options.out is not None:
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        write_csv(options.out, names, [[row.get(name, "") for name in names] for row in rows])
+    print_result(text, document, as_json)
+    if out is not None:
+        write_csv(out, [result])

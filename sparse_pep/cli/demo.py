@@ -10,12 +10,13 @@ from pathlib import Path
 
 import click
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from .options import ModelOptions
-from .output import format_table, one_line_warnings, write_csv
-from .trial import result_columns, run_split, uninterrupted
+from .output import FORMATS, format_table, one_line_warnings, write_csv
+from .trial import run_split, uninterrupted
 from ..datasets import load_regression, snelson_like
 from ..estimators import SparsePEPRegressor
 from ..features import InducingPoints
@@ -47,25 +48,26 @@ def demo(out: str, n_inducing: int, max_iter: int) -> None:
     """
     data = load_regression("diabetes")
     train, test = data.splits[0]
-    names = [*data.feature_names, "progression"]
+    target = "progression"
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "model.npz"
     picture = folder / "posterior.png"
     held_out = folder / "held_out.csv"
-    write_csv(held_out, names, np.c_[data.X, data.y][test].tolist())
-    trials = []
+    table = pd.DataFrame(data.X[test], columns=data.feature_names)
+    write_csv(held_out, [table.assign(**{target: data.y[test]})])
+    rows = []
     for power in tqdm((0.0, 0.5, 1.0), desc="demo", unit="fit", disable=None):
         options = ModelOptions(power=power, n_inducing=n_inducing, max_iter=max_iter)
-        trial, model = run_split(data, 0, options)
-        trials.append(trial)
+        row, model = run_split(data, 0, options)
+        rows.append(row)
         if power == 0.5:
-            model.save(file, extra={"feature_names": names[:-1], "target": names[-1]})
+            model.save(file, extra={"feature_names": list(data.feature_names), "target": target})
     draw_demo(picture)
-    columns = {"power": ".1f", "name": ""} | result_columns(trial)
+    scores = pd.DataFrame(rows).drop(columns=["data", "split"])
     click.echo(
         f"{data.name}: {len(train)} rows to train on, {len(test)} held out, M = {n_inducing}\n"
     )
-    click.echo(format_table([trial.row() for trial in trials], columns))
+    click.echo(format_table(scores, FORMATS | {"power": ".1f"}))
     click.echo(f"\nwrote {picture}, {file} (power 0.5), {held_out}")
     click.echo(f"next: sparse-pep predict {file} {held_out} --out predictions.csv")

@@ -8,7 +8,6 @@ __all__ = []
 # %% ../../nbs/internals/cli/fit.ipynb #9b4f5f62
 import shlex
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +18,14 @@ import click
 import numpy as np
 from numpy import ndarray
 
-from .options import FitOptions
+from .options import ModelOptions, TableOptions
 from .output import check_files, check_output, one_line_warnings, print_result
-from .rows import TrainingRows, check_held_out, read_training, require_learnable
+from sparse_pep.cli.rows import (
+    check_held_out,
+    column_of_weights,
+    read_training,
+    require_learnable,
+)
 from .trial import Estimator, estimator_for, power_name, score_rows
 from ..data.tables import TableArrays
 from ..datasets import random_splits
@@ -31,16 +35,11 @@ from ..likelihoods.base import typed_name
 from ..numerics.files import atomic_write, version_of
 
 # %% ../../nbs/internals/cli/fit.ipynb #01c8b765
-def check_options(options: FitOptions) -> None:
+def check_options(table: TableOptions, options: ModelOptions, out: str, report: str | None) -> None:
     """Raise a ValueError if a file cannot be read or written, or if options exclude each other."""
-    table = options.table
-    outputs = {
-        "--out": options.out,
-        "--report": options.report,
-        "--checkpoint": options.model.checkpoint,
-    }
+    outputs = {"--out": out, "--report": report, "--checkpoint": options.checkpoint}
     check_files([table.data], outputs)
-    if table.censored is not None and options.model.likelihood != "weibull":
+    if table.censored is not None and options.likelihood != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
     if table.cache_dir is not None and not table.in_pieces:
         raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
@@ -52,73 +51,74 @@ def check_options(options: FitOptions) -> None:
 class TrainingData:
     """The rows of a table, of which some may be held out."""
 
-    rows: TrainingRows
+    source: TableArrays
     train: ndarray | slice
     test: ndarray
 
+    def rows(self, chosen: ndarray | slice) -> tuple[ndarray, ndarray]:
+        """The inputs and the targets of some rows."""
+        return np.asarray(self.source.columns["X"])[chosen], self.source.targets()[chosen]
+
     def weights(self) -> ndarray | None:
         """The weights of the rows to train on, if the table has a column of weights."""
-        weights = self.rows.weights
+        weights = column_of_weights(self.source)
         return None if weights is None else weights[self.train]
 
     def hold_out_by_weight(self) -> TableArrays:
         """All rows in pieces, with a weight of zero for those that are held out."""
-        source = self.rows.source
+        columns = self.source.columns
         if len(self.test):
-            is_held_out = np.isin(np.arange(len(self.rows.y)), self.test)
-            weights = 1.0 if self.rows.weights is None else self.rows.weights
-            source.columns["weight"] = np.where(is_held_out, 0.0, weights)
-        return source
+            weights = np.broadcast_to(columns["weight"], len(columns["y"])).copy()
+            weights[self.test] = 0.0
+            columns["weight"] = weights
+        return self.source
 
 # %% ../../nbs/internals/cli/fit.ipynb #26e9ce99
-def training_data(options: FitOptions) -> TrainingData:
+def training_data(
+    table: TableOptions, options: ModelOptions, test_fraction: float | None, verbose: bool
+) -> TrainingData:
     """The rows of the table, divided as --test-fraction says; a ValueError unless one part can be
     learned from and the other can be scored.
     """
-    table = options.table
-    likelihood = options.model.likelihood
-    cache_dir = None
-    if table.in_pieces:
-        cache_dir = table.cache_dir or tempfile.gettempdir()
-    rows = read_training(table, likelihood, cache_dir, verbose=not options.quiet)
-    y = rows.y
-    data = TrainingData(rows, train=slice(None), test=np.arange(0))
-    if options.test_fraction is not None:
+    likelihood = options.likelihood or "gaussian"
+    source = read_training(table, likelihood, verbose)
+    y = np.asarray(source.columns["y"])
+    data = TrainingData(source, train=slice(None), test=np.arange(0))
+    if test_fraction is not None:
         try:
-            splits = random_splits(len(y), 1, options.test_fraction, options.model.random_state)
+            splits = random_splits(len(y), 1, test_fraction, options.random_state)
         except ValueError as error:
             raise ValueError(f"--test-fraction: {error}") from error
         train, test = map(np.sort, splits[0])
-        check_held_out(rows.source.targets(), train, test, likelihood, "--test-fraction")
-        data = TrainingData(rows, train, test)
-    weights = data.weights()
+        check_held_out(source.targets(), train, test, likelihood, "--test-fraction")
+        data = TrainingData(source, train, test)
     y_train = y[data.train]
+    weights = data.weights()
     if weights is not None:
         y_train = y_train[weights > 0.0]
     require_learnable(y_train, table.target)
     return data
 
 # %% ../../nbs/internals/cli/fit.ipynb #416ea4ba
-def train(data: TrainingData, options: FitOptions) -> Estimator:
+def train(data: TrainingData, options: ModelOptions, in_pieces: bool, quiet: bool) -> Estimator:
     """The model, trained on the rows that are not held out."""
-    verbose = not options.quiet and sys.stderr.isatty()
-    model = estimator_for(options.model, verbose=verbose)
-    if options.table.in_pieces:
+    model = estimator_for(options, verbose=not quiet and sys.stderr.isatty())
+    if in_pieces:
         return model.fit(data.hold_out_by_weight())
-    source = data.rows.source
-    X = data.rows.X[data.train]
-    y = source.targets()[data.train]
-    return model._fit(RawData(X, y, data.weights(), encoded_by=source.encoded_by))
+    X, y = data.rows(data.train)
+    raw = RawData(X, y, data.weights(), encoded_by=data.source.encoded_by)
+    return model._fit(raw)
 
 # %% ../../nbs/internals/cli/fit.ipynb #bcebc19b
-def save_model(model: Estimator, rows: TrainingRows, options: FitOptions) -> None:
+def save_model(
+    model: Estimator, source: TableArrays, target: str, out: str, checkpoint: str | None
+) -> None:
     """Write the model with the names of its columns, and delete the checkpoint of training that has
     ended.
     """
-    names = rows.names if rows.source.encoded_by is None else rows.source.encoded_by.used
-    extra = {"feature_names": list(names), "target": options.table.target}
-    model.save(check_output(options.out), extra=extra)
-    checkpoint = options.model.checkpoint
+    encoder = source.encoded_by
+    names = source.feature_names if encoder is None else encoder.used
+    model.save(check_output(out), extra={"feature_names": list(names), "target": target})
     if checkpoint is not None and not model.diagnostics_["interrupted"]:
         Path(checkpoint).unlink(missing_ok=True)
 
@@ -135,18 +135,15 @@ def after_training(out: str, fault: str) -> Iterator[None]:
         click.echo(f"Warning: {fault} ({reason}); the model is in '{out}'", err=True)
 
 # %% ../../nbs/internals/cli/fit.ipynb #ed71fc90
-def model_document(model: Estimator, options: FitOptions, n_rows: int) -> dict[str, object]:
-    """What a script may want to know of a model that was trained on `n_rows` rows."""
+def model_document(model: Estimator) -> dict[str, object]:
+    """What a script may want to know of a model."""
     likelihood = model.likelihood_
     diagnostics = model.diagnostics_
-    power = np.asarray(model.power_).item()
     document = {
-        "target": options.table.target,
-        "n_rows": n_rows,
-        "power": power,
+        "power": np.asarray(model.power_).item(),
         "n_inducing": len(model.features_),
         "target_scale": model.y_scale_,
-        "name": power_name(power, isinstance(model, SparsePEPRegressor)),
+        "name": power_name(model),
         "converged": model.converged_,
         "n_iter": model.n_iter_,
         "limit": diagnostics.get("limit"),
@@ -157,7 +154,6 @@ def model_document(model: Estimator, options: FitOptions, n_rows: int) -> dict[s
             for name, value in diagnostics.items()
             if isinstance(value, (int, float, np.number))
         },
-        "file": options.out,
     }
     if model.columns_ is not None:
         document["columns"] = model.columns_.to_json()
@@ -179,26 +175,20 @@ def ending(model: Estimator) -> str:
 # %% ../../nbs/internals/cli/fit.ipynb #7dd777fd
 def likelihood_text(model: Estimator) -> str:
     """The name of a likelihood with its parameters, or with the classes of labels."""
-    likelihood = model.likelihood_
-    values = []
+    text = f"likelihood {typed_name(type(model.likelihood_).__name__)}"
     if isinstance(model, SparsePEPClassifier):
-        values = ["classes " + ", ".join(map(str, model.classes_.tolist()))]
-    else:
-        for name, value in vars(likelihood).items():
-            if value is not None:
-                numbers = " ".join(f"{number:.4g}" for number in np.ravel(value))
-                values.append(f"{name} {numbers}")
-    text = f"likelihood {typed_name(type(likelihood).__name__)}"
-    if values:
-        text += f": {', '.join(values)}"
-    return text
+        return f"{text}: classes {', '.join(map(str, model.classes_.tolist()))}"
+    values = []
+    for name, value in vars(model.likelihood_).items():
+        if value is not None:
+            numbers = " ".join(f"{number:.4g}" for number in np.ravel(value))
+            values.append(f"{name} {numbers}")
+    return ": ".join([text, ", ".join(values)]) if values else text
 
 # %% ../../nbs/internals/cli/fit.ipynb #1b8870f0
-def model_text(model: Estimator, options: FitOptions, n_rows: int) -> str:
+def model_text(model: Estimator, target: str, n_rows: int) -> str:
     """What a person may want to read about a model that was trained on `n_rows` rows."""
-    target = options.table.target
     power = np.asarray(model.power_).item()
-    name = power_name(power, isinstance(model, SparsePEPRegressor))
     scale = model.y_scale_
     units = f" ({target} divided by {scale:.4g})"
     if isinstance(model, SparsePEPRegressor):
@@ -209,7 +199,7 @@ def model_text(model: Estimator, options: FitOptions, n_rows: int) -> str:
         noise += units * (":" in noise)
     evidence = model.log_marginal_likelihood_value_ / n_rows
     return (
-        f"power {power:g} ({name}), {len(model.features_)} inducing points, "
+        f"power {power:g} ({power_name(model)}), {len(model.features_)} inducing points, "
         f"{n_rows} rows\n"
         f"{model.n_iter_} iterations: {ending(model)}\n"
         f"log marginal likelihood per data point: {evidence:.4f} nats{units}\n{noise}"
@@ -221,74 +211,77 @@ def held_out_scores(model: Estimator, data: TrainingData, out: str) -> dict[str,
     if len(data.test) == 0:
         return None
     with after_training(out, "the held-out rows are not scored"), one_line_warnings():
-        y = data.rows.source.targets()
-        return score_rows(model, data.rows.X, y, data.train, data.test)
+        X, y = data.rows(slice(None))
+        return score_rows(model, X, y, data.train, data.test)
     return None
 
 # %% ../../nbs/internals/cli/fit.ipynb #4d4dc9b3
 def write_report(
+    path: str,
     model: Estimator,
     data: TrainingData,
-    options: FitOptions,
+    target: str,
     scores: dict[str, float] | None,
     messages: Sequence[str],
-) -> bool:
-    """Write the report that was asked for, on the held-out rows, or on those of training if there
-    are none. Whether there is one.
-    """
-    path = options.report
-    if path is None:
-        return False
-    fault = f"no report was written to '{path}'"
-    with after_training(options.out, fault), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of rows beyond the training data, once more
-        from sparse_pep.report import fit_report  # takes a second to load
+) -> None:
+    """Write a report on the held-out rows, or on those of training if there are none."""
+    from sparse_pep.report import fit_report  # takes a second to load
 
-        source = data.rows.source
-        judged = data.test if len(data.test) else data.train
+    is_held_out = len(data.test) > 0
+    X, y = data.rows(data.test if is_held_out else data.train)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of rows beyond the training data, once more
         page = fit_report(
             model,
-            data.rows.X[judged],
-            source.targets()[judged],
-            held_out=len(data.test) > 0,
-            names=data.rows.names,
+            X,
+            y,
+            held_out=is_held_out,
+            names=data.source.feature_names,
             command="sparse-pep " + shlex.join(sys.argv[1:]),
             scores=scores,
             messages=messages,
-            target=options.table.target,
+            target=target,
         )
-        atomic_write(check_output(path, "--report"), lambda file: file.write(page.encode()))
-        return True
-    return False
+    atomic_write(check_output(path, "--report"), lambda file: file.write(page.encode()))
 
 # %% ../../nbs/internals/cli/fit.ipynb #2bba86bd
-def fit(options: FitOptions) -> int:
+def fit(
+    table: TableOptions,
+    options: ModelOptions,
+    out: str,
+    report: str | None,
+    test_fraction: float | None,
+    quiet: bool,
+    as_json: bool,
+) -> int:
     """Train on a file, write the model and, if requested, a report, and return the exit status."""
-    check_options(options)
-    out = options.out
+    check_options(table, options, out, report)
+    target = table.target
     before = version_of(out)
     with one_line_warnings() as messages:
-        data = training_data(options)
-        encoder = data.rows.source.encoded_by
-        if encoder is not None and not options.as_json:
+        data = training_data(table, options, test_fraction, verbose=not quiet)
+        encoder = data.source.encoded_by
+        if encoder is not None and not as_json:
             click.echo(f"{encoder.describe()}\n")
-        model = train(data, options)
+        model = train(data, options, table.in_pieces, quiet)
     if version_of(out) != before:
         warning = f"'{out}' was written by another process during this fit; it is replaced"
         click.echo(f"Warning: {warning}", err=True)
-    save_model(model, data.rows, options)
+    save_model(model, data.source, target, out, options.checkpoint)
     n_held_out = len(data.test)
-    n_rows = len(data.rows.y) - n_held_out
-    document = model_document(model, options, n_rows)
-    text = model_text(model, options, n_rows)
+    n_rows = len(data.source.columns["y"]) - n_held_out
+    document = {"target": target, "n_rows": n_rows, **model_document(model), "file": out}
+    text = model_text(model, target, n_rows)
     scores = held_out_scores(model, data, out)
     if scores is not None:
         document |= {"scores": scores, "n_held_out": n_held_out}
         listed = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         text += f"\n{n_held_out} rows held out: {listed}"
     text += f"\nwrote {out}"
-    if write_report(model, data, options, scores, messages):
-        document["report"] = options.report
-        text += f" and {options.report}"
-    print_result(text, document, options.as_json)
+    if report is not None:
+        with after_training(out, f"no report was written to '{report}'"):
+            write_report(report, model, data, target, scores, messages)
+            document["report"] = report
+            text += f" and {report}"
+    print_result(text, document, as_json)
     return 3 if model.diagnostics_["interrupted"] else 0

@@ -7,8 +7,8 @@ __all__ = []
 
 # %% ../../nbs/internals/cli/options.ipynb #fe5c7c4b
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar, get_type_hints
 
 import click
@@ -247,7 +247,7 @@ fit_options = with_options(
 # %% ../../nbs/internals/cli/options.ipynb #8c2e7dbe
 @dataclass(frozen=True)
 class TableOptions:
-    """Which file is read, and what its columns are for."""
+    """Which file is read and what its columns are for, or which known data sets are."""
 
     data: str = ""
     target: str = ""
@@ -258,13 +258,17 @@ class TableOptions:
     censored: str | None = None
     in_pieces: bool = False
     cache_dir: str | None = None
+    names: tuple[str, ...] = ()  # of known data sets
+    data_dir: str | None = None
 
 # %% ../../nbs/internals/cli/options.ipynb #25d031c3
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model is trained, and when training ends."""
+    """Which model is trained, and when training ends. Without a likelihood, the data decide between
+    "gaussian" and "auto".
+    """
 
-    likelihood: str = "gaussian"
+    likelihood: str | None = None
     kernel: str | None = None
     power: float | str = 0.5
     n_inducing: int | str = 100
@@ -277,61 +281,12 @@ class ModelOptions:
     random_state: int = 0
 
 # %% ../../nbs/internals/cli/options.ipynb #a5e6a37e
-@dataclass(frozen=True)
-class FitOptions:
-    """The options of `fit`."""
-
-    table: TableOptions
-    model: ModelOptions
-    out: str = "model.npz"
-    report: str | None = None
-    test_fraction: float | None = None
-    quiet: bool = False
-    as_json: bool = False
-
-
-@dataclass(frozen=True)
-class PredictOptions:
-    """The options of `predict`, which takes the file of a model."""
-
-    model: str
-    data: str
-    out: str | None = None
-    interval: float | None = None
-    in_pieces: bool = False
-    decimal: str = "."
-    as_json: bool = False
-
-
-@dataclass(frozen=True)
-class CompareOptions:
-    """The options of `compare`: a table, or the names of data sets. Without a likelihood, the data
-    decide.
-    """
-
-    table: TableOptions
-    model: ModelOptions
-    names: tuple[str, ...] = ()
-    data_dir: str | None = None
-    likelihood: str | None = None
-    powers: str = "0,0.5,1"
-    splits: int = 3
-    out: str | None = None
-    quiet: bool = False
-    as_json: bool = False
-
-# %% ../../nbs/internals/cli/options.ipynb #d7440c8d
 Options = TypeVar("Options")
 
 
-def collect(kind: type[Options], values: Mapping[str, object]) -> Options:
-    """The object of a class of options with these values, those that are None left out. A field
-    that is a class of options itself is collected from the same values.
+def collect(kind: type[Options], values: dict[str, object]) -> Options:
+    """The object of a class of options with its fields among these values, from which they are
+    removed. A value of None leaves the default.
     """
-    chosen: dict[str, object] = {}
-    for name, field_type in get_type_hints(kind).items():
-        if isinstance(field_type, type) and is_dataclass(field_type):
-            chosen[name] = collect(field_type, values)
-        elif values.get(name) is not None:
-            chosen[name] = values[name]
-    return kind(**chosen)
+    given = {name: values.pop(name, None) for name in get_type_hints(kind)}
+    return kind(**{name: value for name, value in given.items() if value is not None})

@@ -6,8 +6,6 @@
 __all__ = []
 
 # %% ../../nbs/internals/cli/output.ipynb #166e5123
-import codecs
-import csv
 import io
 import json
 import os
@@ -16,10 +14,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 import click
-import numpy as np
+import pandas as pd
 from tqdm import tqdm
 
 from ..numerics.files import atomic_write
@@ -60,28 +58,22 @@ def check_files(
         taken[real] = f"is the file of {option} too"
 
 # %% ../../nbs/internals/cli/output.ipynb #f3da1c0c
-def write_rows(
-    text: TextIO | codecs.StreamWriter, names: Sequence[str], rows: Iterable[Sequence[object]]
-) -> None:
-    """Write a header and rows as CSV."""
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
-
-# %% ../../nbs/internals/cli/output.ipynb #4a225811
-def write_csv(
-    path: str | os.PathLike[str], names: Sequence[str], rows: Iterable[Sequence[object]]
-) -> None:
-    """Write a CSV file, completely or not at all. `-` stands for standard output. `names` is the
-    header, and numbers keep every digit.
+def write_csv(path: str | os.PathLike[str], tables: Iterable[pd.DataFrame]) -> None:
+    """Write tables of the same columns as one CSV file, completely or not at all. `-` stands for
+    standard output. Numbers keep every digit.
     """
+
+    def write(file: BinaryIO) -> None:
+        """Write all tables, the first with a header."""
+        for number, table in enumerate(tables):
+            table.to_csv(file, header=number == 0, index=False, lineterminator="\n")
+
     if str(path) == "-":
-        text = io.StringIO()
-        write_rows(text, names, rows)
+        text = io.BytesIO()
+        write(text)
         click.echo(text.getvalue(), nl=False)
     else:
-        encoded = codecs.getwriter("utf-8")
-        atomic_write(check_output(path), lambda file: write_rows(encoded(file), names, rows))
+        atomic_write(check_output(path), write)
 
 # %% ../../nbs/internals/cli/output.ipynb #fc251d23
 def plain(value: object) -> object:
@@ -97,17 +89,28 @@ def print_result(text: str, document: Mapping[str, object], as_json: bool) -> No
     click.echo(text)
 
 # %% ../../nbs/internals/cli/output.ipynb #aa002f1f
-def format_table(rows: Sequence[Mapping[str, object]], columns: Mapping[str, str]) -> str:
-    """Rows as text below a line of names. `columns` has the format of each column, such as `.3f`;
-    an empty one is for text, which is aligned to the left.
+FORMATS = {
+    "data": "",
+    "power": "g",
+    "name": "",
+    "split": "d",
+    "splits": "d",
+    "converged": "",
+    "seconds": ".2f",
+}
+
+
+def format_table(table: pd.DataFrame, formats: Mapping[str, str] = FORMATS) -> str:
+    """A table as text, below a line of the names of its columns. Those without a format have four
+    decimals. Text is aligned to the left, and numbers to the right.
     """
-    lines = [list(columns)]
-    lines += [[format(row[name], spec) for name, spec in columns.items()] for row in rows]
-    layout = []
-    for spec, cells in zip(columns.values(), zip(*lines, strict=True), strict=True):
-        side = ">" if spec else "<"
-        layout.append(f"{{:{side}{max(map(len, cells))}}}")
-    return "\n".join("  ".join(layout).format(*line).rstrip() for line in lines)
+    columns = []
+    for name, values in table.items():
+        spec = formats.get(name, ".4f")
+        cells = [name, *(format(value, spec) for value in values)]
+        width = max(map(len, cells))
+        columns.append([cell.rjust(width) if spec else cell.ljust(width) for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
 
 # %% ../../nbs/internals/cli/output.ipynb #e744c4af
 @contextmanager

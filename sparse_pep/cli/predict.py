@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import numpy as np
+import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
-from .options import PredictOptions
+from .options import TableOptions
 from .output import check_files, check_output, print_result, write_csv
 from .trial import Estimator, predictions
 from ..data.columns import Unseen, unseen_values_text
@@ -30,15 +30,7 @@ from ..estimators.extrapolation import extrapolating_rows, extrapolation_text
 from ..numerics.validation import is_names
 
 # %% ../../nbs/internals/cli/predict.ipynb #5be3b947
-class SavedModel(NamedTuple):
-    """A model, with the names of its target and of the columns that it was trained on."""
-
-    model: Estimator
-    target: str
-    columns: list[str]
-
-
-def load_model(path: str) -> SavedModel:
+def load_model(path: str) -> Estimator:
     """The model of a file that `fit` wrote; a ValueError if it does not name its columns."""
     model = load(path)
     extra = getattr(model, "extra_", None) or {}
@@ -49,7 +41,7 @@ def load_model(path: str) -> SavedModel:
             f"'{path}' was not written by `sparse-pep fit`: it does not name its "
             "columns. Load it in Python instead, with `sparse_pep.load`."
         )
-    return SavedModel(model, extra["target"], list(columns))
+    return model
 
 # %% ../../nbs/internals/cli/predict.ipynb #1d98f3fd
 def check_pieces(data: str, out: str | None) -> None:
@@ -66,10 +58,39 @@ def check_pieces(data: str, out: str | None) -> None:
             f"--out: '{out}' would be one of the files of '{data}'; name a file elsewhere."
         )
 
+# %% ../../nbs/internals/cli/predict.ipynb #8078003f
+def prediction_table(model: Estimator, X: ArrayLike, interval: float | None) -> pd.DataFrame:
+    """The predictions at X (n, D), with the ends of an interval of the probability `interval`, if
+    given.
+    """
+    first, second = predictions(model, X)
+    if isinstance(model, SparsePEPClassifier):
+        table = pd.DataFrame(second, columns=[f"p_{label}" for label in model.classes_.tolist()])
+        table.insert(0, "label", first)
+        return table
+    table = pd.DataFrame({"mean": first, "std": second})
+    if interval is not None:
+        table["lower"], table["upper"] = model.predict_interval(X, interval)
+    return table
+
+
+def describe(model: Estimator, interval: float | None) -> str:
+    """What a table of predictions holds; a ValueError if labels are to have an interval."""
+    if isinstance(model, SparsePEPClassifier):
+        if interval is not None:
+            raise ValueError(
+                "--interval is for numbers: this model predicts labels, whose "
+                "probabilities are written anyway."
+            )
+        return "label and probabilities"
+    if interval is not None:
+        return f"mean, standard deviation and {interval:g} interval"
+    return "mean and standard deviation"
+
 # %% ../../nbs/internals/cli/predict.ipynb #88212916
 class PredictedRows:
     """The predictions of a model for the rows of a table, whose layout has the inputs in the order
-    of training, with the ends of an interval of the probability `interval`, if given.
+    of training.
     """
 
     def __init__(self, model: Estimator, layout: Layout, interval: float | None) -> None:
@@ -79,41 +100,20 @@ class PredictedRows:
         self.n_rows = 0
         self.unseen_values: Counter[Unseen] = Counter()
         self.extrapolations: list[ndarray | None] = []
-        self.names = ["mean", "std"]
-        self.description = "mean and standard deviation"
-        if isinstance(model, SparsePEPClassifier):
-            self.names = ["label", *(f"p_{label}" for label in model.classes_.tolist())]
-            self.description = "label and probabilities"
-        if interval is not None:
-            if isinstance(model, SparsePEPClassifier):
-                raise ValueError(
-                    "--interval is for numbers: this model predicts labels, whose "
-                    "probabilities are written anyway."
-                )
-            self.names += ["lower", "upper"]
-            self.description = f"mean, standard deviation and {interval:g} interval"
 
-    def __iter__(self) -> Iterator[tuple[object, ...]]:
-        """Yield the predictions row by row."""
+    def __iter__(self) -> Iterator[pd.DataFrame]:
+        """Yield the predictions batch by batch."""
         for batch in self.layout.batches():
             if self.layout.encoded_by is not None:
                 self.unseen_values.update(self.layout.encoded_by.unseen_values(batch))
-            columns = self.predict(np.asarray(batch[""]))
-            yield from zip(*(column.tolist() for column in columns), strict=True)
-
-    def predict(self, X: ndarray) -> list[ndarray]:
-        """The columns of the predictions at X (n, D), each (n,)."""
-        model = self.model
-        self.extrapolations.append(extrapolating_rows(model._fitted(), X))
-        self.n_rows += len(X)
-        rows: ArrayLike = ArraySource(X)  # type: ignore[assignment]  # taken as encoded
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
-            first, second = predictions(model, rows)
-            columns = [first, *np.atleast_2d(second.T)]
-            if self.interval is not None and not isinstance(model, SparsePEPClassifier):
-                columns += model.predict_interval(rows, self.interval)
-        return columns
+            X = np.asarray(batch[""])
+            self.n_rows += len(X)
+            self.extrapolations.append(extrapolating_rows(self.model._fitted(), X))
+            rows: ArrayLike = ArraySource(X)  # type: ignore[assignment]  # taken as encoded
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
+                table = prediction_table(self.model, rows, self.interval)
+            yield table
 
     def notes(self) -> list[str]:
         """What to say of the rows that were predicted and that training did not see the like of."""
@@ -124,29 +124,30 @@ class PredictedRows:
         return [text for text in texts if text]
 
 # %% ../../nbs/internals/cli/predict.ipynb #d42aba6e
-def predict(options: PredictOptions) -> None:
+def predict(
+    path: str, table: TableOptions, out: str | None, interval: float | None, as_json: bool
+) -> None:
     """Write the predictions of a model file for the rows of a file, or print them as JSON."""
-    out = options.out
-    if out is None and not options.as_json:
+    if out is None and not as_json:
         out = "predictions.csv"
-    check_files([options.model, options.data], {"--out": out}, options.as_json)
-    model, target, columns = load_model(options.model)
-    if options.in_pieces:
-        check_pieces(options.data, out)
-    files = table_files(options.data, options.in_pieces, options.decimal)
-    layout = table_layout(files, {}, columns)
-    layout = replace(layout, encoded_by=model.columns_)
-    rows = PredictedRows(model, layout, options.interval)
+    check_files([path, table.data], {"--out": out}, as_json)
+    model = load_model(path)
+    description = describe(model, interval)
+    if table.in_pieces:
+        check_pieces(table.data, out)
+    files = table_files(table.data, table.in_pieces, table.decimal)
+    layout = table_layout(files, {}, model.extra_["feature_names"])
+    rows = PredictedRows(model, replace(layout, encoded_by=model.columns_), interval)
+    target = model.extra_["target"]
     document: dict[str, object] = {"target": target, "file": out}
     if out is None:
-        document["rows"] = [dict(zip(rows.names, row, strict=True)) for row in rows]
+        document["rows"] = pd.concat(rows).to_dict("records")
     else:
-        write_csv(out, rows.names, rows)
+        write_csv(out, rows)
     document["n_rows"] = rows.n_rows
     for note in rows.notes():
         click.echo(f"Note: {note}", err=True)
     if out not in (None, "-"):
-        what = f"{rows.description} of {target} for {rows.n_rows} rows"
-        click.echo(f"wrote {out}: {what}", err=True)
-    if options.as_json:
+        click.echo(f"wrote {out}: {description} of {target} for {rows.n_rows} rows", err=True)
+    if as_json:
         print_result("", document, as_json=True)

@@ -6,8 +6,9 @@
 __all__ = []
 
 # %% ../../nbs/internals/cli/rows.ipynb #3d2318e8
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy import ndarray
@@ -68,32 +69,10 @@ def training_layout(table: TableOptions, labels: bool) -> Layout:
     return replace(layout, column_types=column_kinds(table.columns))
 
 # %% ../../nbs/internals/cli/rows.ipynb #40251c6a
-@dataclass(frozen=True)
-class TrainingRows:
-    """The rows of a table that are trained on, in memory or in files."""
-
-    source: TableArrays
-
-    @property
-    def X(self) -> ndarray:
-        """The inputs (N, D)."""
-        return np.asarray(self.source.columns["X"])
-
-    @property
-    def y(self) -> ndarray:
-        """The targets (N,) as likelihoods take them, which for labels are numbers."""
-        return np.asarray(self.source.columns["y"])
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns of X."""
-        return self.source.feature_names or ()
-
-    @property
-    def weights(self) -> ndarray | None:
-        """The weights (N,) in the column of weights, or None."""
-        weights = np.asarray(self.source.columns["weight"])
-        return weights if weights.ndim else None
+def column_of_weights(source: TableArrays) -> ndarray | None:
+    """The weights (N,) that a column of a table holds, or None."""
+    weights = np.asarray(source.columns["weight"])
+    return weights if weights.ndim else None
 
 # %% ../../nbs/internals/cli/rows.ipynb #b713563d
 def require_learnable(y: ndarray, target: str = "") -> None:
@@ -106,37 +85,40 @@ def require_learnable(y: ndarray, target: str = "") -> None:
             f"{called} has fewer than two different values in {len(y)} rows: there is "
             "nothing to learn."
         )
-    is_number = y.dtype.kind in "fiu"  # labels may be words
-    if is_number and max(np.max(y), -np.min(y)) > LARGEST:
-        raise ValueError(
-            f"{called} holds values too large to standardise (their squares overflow); rescale it."
-        )
+    if y.dtype.kind in "fiu":  # labels may be words
+        require_moderate(y[:, None], [called])
 
-# %% ../../nbs/internals/cli/rows.ipynb #dadd9161
-def require_moderate(X: ndarray, names: Sequence[str]) -> None:
-    """Raise a ValueError if values of X (N, D), whose columns have these names, are too large to
-    be squared.
-    """
-    sizes = np.maximum(np.max(X, axis=0), -np.min(X, axis=0))
+# %% ../../nbs/internals/cli/rows.ipynb #a10c7543
+def require_moderate(columns: ndarray, names: Sequence[str]) -> None:
+    """Raise a ValueError if values in columns (N, D) of these names are too large to be squared."""
+    sizes = np.maximum(np.max(columns, axis=0), -np.min(columns, axis=0))
     for name, size in zip(names, sizes, strict=True):
         if size > LARGEST:
             raise ValueError(
-                f"column {name!r} holds values too large to standardise (their squares "
-                "overflow); rescale it."
+                f"{name} holds values too large to standardise (their squares overflow); "
+                "rescale it."
             )
 
+# %% ../../nbs/internals/cli/rows.ipynb #35622d1e
+def require_trainable(X: ndarray, y: ndarray, names: Sequence[str], target: str = "") -> None:
+    """Raise a ValueError if nothing can be learned from the rows, or if their numbers are too large
+    to be squared.
+    """
+    require_learnable(y, target)
+    require_moderate(X, [f"column {name!r}" for name in names])
+
 # %% ../../nbs/internals/cli/rows.ipynb #76882ee4
-def require_suitable_target(rows: TrainingRows, likelihood: str, target: str) -> None:
+def require_suitable_target(source: TableArrays, likelihood: str, target: str) -> None:
     """Raise a ValueError if the likelihood is one of labels or counts and the targets are not."""
-    classes = rows.source.classes
-    if classes is not None and classes.dtype.kind == "f":
+    if source.classes is not None and source.classes.dtype.kind == "f":
         raise ValueError(
             f"--likelihood {likelihood}: the target {target!r} is continuous, not a "
             "label; leave the option out."
         )
     if likelihood not in (*COUNTS, "ordinal"):
         return
-    if np.any((rows.y < 0.0) | (rows.y % 1.0 != 0.0)):
+    y = np.asarray(source.columns["y"])
+    if np.any((y < 0.0) | (y % 1.0 != 0.0)):
         what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
         raise ValueError(
             f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
@@ -153,26 +135,28 @@ def require_weights(weights: ndarray, column: str) -> None:
         raise ValueError(f"--weight: column {column!r} must leave at least two rows.")
 
 # %% ../../nbs/internals/cli/rows.ipynb #3c0e6c63
-def read_training(
-    table: TableOptions, likelihood: str, cache_dir: str | None = None, verbose: bool = False
-) -> TrainingRows:
-    """The rows to train on, in memory or in files of `cache_dir`. A ValueError says which option
-    does not suit the file, and how labels are trained on.
+def read_training(table: TableOptions, likelihood: str, verbose: bool = False) -> TableArrays:
+    """The rows to train on, in memory or in files. A ValueError says which option does not suit the
+    file, and how labels are trained on.
     """
     layout = training_layout(table, labels=likelihood in CLASSIFIERS)
+    folder = None
+    if table.in_pieces:
+        folder = table.cache_dir or tempfile.gettempdir()
     try:
-        source = arrays_of(layout, cache_dir, verbose=verbose, option="--columns")
+        source = arrays_of(layout, folder, verbose=verbose, option="--columns")
     except BadCell as error:
         if error.column == table.target and error.is_text:
             raise ValueError(f"{error} For labels use --likelihood auto.") from None
         raise
-    rows = TrainingRows(source)
-    require_learnable(rows.y, table.target)
-    require_moderate(rows.X, rows.names)
-    require_suitable_target(rows, likelihood, table.target)
-    if rows.weights is not None and table.weight is not None:
-        require_weights(rows.weights, table.weight)
-    return rows
+    X = np.asarray(source.columns["X"])
+    y = np.asarray(source.columns["y"])
+    require_trainable(X, y, source.feature_names or (), table.target)
+    require_suitable_target(source, likelihood, table.target)
+    weights = column_of_weights(source)
+    if weights is not None and table.weight is not None:
+        require_weights(weights, table.weight)
+    return source
 
 # %% ../../nbs/internals/cli/rows.ipynb #2bb4f928
 def check_held_out(y: ndarray, train: ndarray, test: ndarray, likelihood: str, name: str) -> None:

@@ -7,13 +7,12 @@ __all__ = []
 
 # %% ../../nbs/internals/cli/trial.ipynb #f65064ac
 import time
-from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
-from .options import CLASSIFIERS, ModelOptions
+from .options import CLASSIFIERS, NUMERIC, ModelOptions
 from .output import one_line_warnings
 from ..datasets import Dataset, smll, smse
 from ..estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
@@ -25,15 +24,13 @@ Estimator = SparsePEPRegressor | SparsePEPClassifier | SparsePEP
 
 
 def estimator_for(options: ModelOptions, verbose: bool = False) -> Estimator:
-    """The estimator for a likelihood ("gaussian", or one of `CLASSIFIERS` or `NUMERIC`), with the
-    other options as its arguments.
+    """The estimator for a likelihood ("gaussian" or none, or one of `CLASSIFIERS` or `NUMERIC`),
+    with the other options as its arguments.
     """
-    model: Estimator
-    if options.likelihood == "gaussian":
-        model = SparsePEPRegressor()
-    elif options.likelihood in CLASSIFIERS:
+    model: Estimator = SparsePEPRegressor()
+    if options.likelihood in CLASSIFIERS:
         model = SparsePEPClassifier(likelihood=options.likelihood)
-    else:
+    elif options.likelihood in NUMERIC:
         model = SparsePEP(likelihood=options.likelihood)
     training = LBFGS(
         max_iter=options.max_iter,
@@ -82,47 +79,25 @@ def score_rows(
     nll = -float(np.mean(model.predict_log_density(X_test, y_test)))
     if isinstance(model, SparsePEPClassifier):
         return {"error": float(np.mean(y_test != first)), "NLL": nll}
+    known = slice(None)
     if isinstance(model.likelihood_, Weibull):
-        ended = y_test > 0.0
-        return {"SMSE": smse(y_test[ended], first[ended]), "NLL": nll}
-    return {"SMSE": smse(y_test, first), "NLL": nll}
+        known = y_test > 0.0  # the others had not ended
+    return {"SMSE": smse(y_test[known], first[known]), "NLL": nll}
 
 # %% ../../nbs/internals/cli/trial.ipynb #5e4f117f
-def power_name(power: float, is_gaussian: bool) -> str:
-    """VFE at power 0, Power EP between 0 and 1, and at 1 FITC for a Gaussian likelihood and EP
-    for others.
+def power_name(model: Estimator) -> str:
+    """The name of the approximation of a fitted model: VFE at power 0, Power EP between 0 and 1,
+    and at 1 FITC for a Gaussian likelihood and EP for others.
     """
+    power = np.asarray(model.power_).item()
     if power == 0.0:
         return "VFE"
     if power < 1.0:
         return "Power EP"
-    return "FITC" if is_gaussian else "EP"
+    return "FITC" if isinstance(model, SparsePEPRegressor) else "EP"
 
 # %% ../../nbs/internals/cli/trial.ipynb #98d67959
-@dataclass(frozen=True)
-class Trial:
-    """The results of one fit on one split: the evidence in nats per data point of the standardised
-    target, then scores on the test rows; and the seconds of training.
-    """
-
-    data: str
-    power: float
-    name: str
-    split: int
-    results: dict[str, float]
-    converged: bool
-    seconds: float
-
-    def row(self) -> dict[str, object]:
-        """The cells of a table, under the names of its columns."""
-        row = {"data": self.data, "power": self.power, "name": self.name, "split": self.split}
-        converged = "yes" if self.converged else "no"
-        return row | self.results | {"converged": converged, "seconds": self.seconds}
-
-# %% ../../nbs/internals/cli/trial.ipynb #88de5bd3
-def result_columns(trial: Trial) -> dict[str, str]:
-    """The columns of a table of results like those of a trial, and their formats."""
-    return dict.fromkeys(trial.results, ".4f") | {"converged": "", "seconds": ".2f"}
+Row = dict[str, object]  # of a table, by the names of its columns
 
 # %% ../../nbs/internals/cli/trial.ipynb #bddfd275
 def uninterrupted(model: Estimator) -> Estimator:
@@ -132,8 +107,11 @@ def uninterrupted(model: Estimator) -> Estimator:
     return model
 
 # %% ../../nbs/internals/cli/trial.ipynb #2c5ed816
-def run_split(data: Dataset, split: int, options: ModelOptions) -> tuple[Trial, Estimator]:
-    """Train on one split of a data set and score it. The power must be a number."""
+def run_split(data: Dataset, split: int, options: ModelOptions) -> tuple[Row, Estimator]:
+    """Train on one split of a data set and score it. The power must be a number. The row holds the
+    evidence in nats per data point of the standardised target, then the scores on the test rows,
+    and the seconds of training.
+    """
     train, test = data.splits[split]
     power = float(options.power)
     label = f"{data.name}, power {power:g}, split {split}: "
@@ -145,14 +123,15 @@ def run_split(data: Dataset, split: int, options: ModelOptions) -> tuple[Trial, 
             raise np.linalg.LinAlgError(f"{label}{error}") from error
         seconds = time.perf_counter() - start
         scores = score_rows(uninterrupted(model), data.X, data.y, train, test)
-    evidence = model.log_marginal_likelihood_value_ / len(train)
-    trial = Trial(
-        data=data.name,
-        power=power,
-        name=power_name(power, options.likelihood == "gaussian"),
-        split=split,
-        results={"log ML/N": evidence, **scores},
-        converged=model.converged_,
-        seconds=seconds,
-    )
-    return trial, model
+    converged = "yes" if model.converged_ else "no"
+    row: Row = {
+        "data": data.name,
+        "power": power,
+        "name": power_name(model),
+        "split": split,
+        "log ML/N": model.log_marginal_likelihood_value_ / len(train),
+        **scores,
+        "converged": converged,
+        "seconds": seconds,
+    }
+    return row, model

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from command_line import accept, run
 
@@ -147,14 +148,14 @@ def test_a_model_that_another_process_wrote_meanwhile_is_replaced_with_a_word(tr
 
 def test_a_file_is_whole_or_as_it_was_and_a_link_stays_a_link():
     def torn():
-        yield [1]
+        yield pd.DataFrame({"a": [1]})
         raise RuntimeError
 
     Path("real").mkdir()
     Path("link.csv").symlink_to("real/there.csv")
-    write_csv("link.csv", ["a"], [[0.1], [1e300]])
+    write_csv("link.csv", [pd.DataFrame({"a": [0.1, 1e300]})])
     with pytest.raises(RuntimeError):
-        write_csv("link.csv", ["a"], torn())
+        write_csv("link.csv", torn())
     assert Path("link.csv").is_symlink()
     assert Path("real/there.csv").read_text() == "a\n0.1\n1e+300\n"
     assert os.listdir("real") == ["there.csv"]
