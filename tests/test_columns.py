@@ -313,13 +313,6 @@ def test_predictions_are_the_same_for_every_form_of_a_table(model, plain, quiet,
     assert_array_equal(model.predict(table), of_numbers.predict(numbers))
 
 
-def test_a_loaded_model_knows_its_columns(model, quiet, tmp_path):
-    model.save(tmp_path / "m.npz")
-    again = load(tmp_path / "m.npz")
-    assert again.columns_ == model.columns_
-    assert_array_equal(again.predict(TABLE), model.predict(TABLE))
-
-
 def test_a_file_whose_columns_do_not_fit_is_refused(model, tmp_path):
     model.save(tmp_path / "m.npz")
     state = read_archive(tmp_path / "m.npz", "sparse_pep model", FORMAT_VERSION)

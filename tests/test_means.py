@@ -79,26 +79,6 @@ def test_several_classes_have_a_level_each():
     assert np.all(model.predict(np.array([[1e6]])) == 0)
 
 
-@pytest.mark.parametrize(
-    ("mean", "message"),
-    [
-        ("cubic", "'cubic'"),
-        (3.0, "got 3.0"),
-        (LinearMean(0.0, [1.0]), "2 columns"),
-        (ConstantMean, "ConstantMean"),
-    ],
-)
-def test_what_is_no_mean_is_refused(mean, message):
-    with pytest.raises(ValueError, match=message):
-        SparsePEPRegressor(mean=mean).fit(X, X[:, 0])
-
-
-@pytest.mark.parametrize("wrong", [np.nan, [0.0, np.inf]])
-def test_coefficients_are_finite(wrong):
-    with pytest.raises(ValueError, match="intercept.*ConstantMean"):
-        ConstantMean(wrong)
-
-
 def test_the_start_is_the_weighted_least_squares_plane():
     y = rng.normal(size=12)
     weight = rng.uniform(0, 2, size=12)

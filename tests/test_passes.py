@@ -25,8 +25,7 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient
 from sparse_pep.numerics.linalg import factorise, solve_lower
-from sparse_pep.streaming import summarise_posterior
-from sparse_pep.training import LBFGS, TrainingOptions, train
+from sparse_pep.training import TrainingOptions, train
 from sparse_pep.training.initialise import column_spread
 
 rng = np.random.default_rng(5)
@@ -251,31 +250,6 @@ def test_moments_of_nothing():
     for total in (nothing + something, something + nothing, sum([something, nothing])):
         assert np.array_equal(total.mean, something.mean)
         assert total.weight == N
-
-
-@pytest.mark.parametrize("case", ["weights", "probit", "blocks", "powers", "restarts", "earlier"])
-def test_training_is_that_of_all_rows(case):
-    model, targets = CASES["probit" if case == "probit" else "regression"]
-    columns = {
-        "weights": {"weight": weight},
-        "blocks": {"blocks": blocks},
-        "powers": {"power": powers},
-    }.get(case, {})
-    first = model_evidence(gaussian, Problem(Rows(X[:10], y[:10])))
-    memory = (
-        summarise_posterior(first.posteriors, first.log_evidence, points)
-        if case == "earlier"
-        else None
-    )
-    training = LBFGS(max_iter=5, n_restarts=2 * (case == "restarts"))
-    options = TrainingOptions(training, fixed=["features.Z"])
-    expected, found = (
-        train(model, Problem(data, jitter=1e-8, earlier=memory), options)
-        for data in (Rows(X, targets, **columns), ArraySource(X, targets, **columns, piece_rows=9))
-    )
-    assert found.counts == expected.counts
-    assert error(found.history, expected.history) < 1e-7
-    assert np.array_equal(found.model.features.Z, points.Z)
 
 
 REFUSED = {

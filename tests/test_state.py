@@ -2,7 +2,6 @@
 
 import inspect
 import threading
-from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -157,13 +156,3 @@ def test_later_data_replace_the_state():
     assert model._state is not first
     assert model.n_samples_seen_ == 2 * len(X)
     assert first.report.n_samples == len(X)
-
-
-def test_a_state_returns_from_its_dictionary():
-    state = regressor()._state
-    again = type(state).from_dict(SparsePEPRegressor, state.to_dict())
-    assert again.training is None
-    assert again.settings.jitter == state.settings.jitter
-    np.testing.assert_array_equal(again.posterior.cov, state.posterior.cov)
-    np.testing.assert_array_equal(again.encoder.inputs(X), state.encoder.inputs(X))
-    assert repr(again.model) == repr(replace(state.model, priors={}))

@@ -13,12 +13,19 @@ from sparse_pep.inference.blocks import Partition
 from sparse_pep.inference.fixed_point import infer
 from sparse_pep.kernels import Linear, Matern32, Periodic, SquaredExponential, Sum, White
 from sparse_pep.likelihoods import (
+    Beta,
+    Binomial,
+    Gamma,
     Gaussian,
+    HeteroscedasticGaussian,
     NegativeBinomial,
     NoisyProbit,
+    Ordinal,
     Probit,
     Softmax,
     StudentT,
+    Tobit,
+    Weibull,
 )
 from sparse_pep.means import ConstantMean, LinearMean
 from sparse_pep.model import Model
@@ -27,12 +34,22 @@ from sparse_pep.training import train
 from .checks import INF, NAN, SE, X, Z, cases, refused, y
 
 WRONG = [0.0, -1.0, NAN, INF, "a", None, 1j, [], {}, [[1.0]]]
-NUMBERS = [0.0, -1.0, NAN, INF, "a", None, [1.0], True, 1j]
+NUMBERS = [0.0, -1.0, NAN, INF, "a", None, [1.0], np.ones(2), True, 1j]
 DIMS = [(-1,), (0, 0), (), (0.5,), "a", (NAN,), ([0, 1],), (None,), True]
 BLUR = partial(GaussianBlur, X[:3])
 WAVELET = partial(Wavelet, X[:3], 1.0)
 DERIVATIVE = partial(Derivative, X[:3])
 WAVES = partial(Fourier, 0.0, 1.0)
+POSITIVE = {
+    Gaussian: "noise_variance",
+    StudentT: "df scale",
+    NegativeBinomial: "dispersion",
+    HeteroscedasticGaussian: "base_variance gain",
+    Tobit: "noise_variance",
+    Beta: "concentration",
+    Gamma: "shape",
+    Weibull: "shape",
+}
 SCALARS = (  # class, argument, wrong values
     (SquaredExponential, "variance", WRONG),
     (SquaredExponential, "lengthscale", WRONG),
@@ -44,11 +61,10 @@ SCALARS = (  # class, argument, wrong values
     (WAVELET, "frequency", ["a", None]),
     (DERIVATIVE, "dims", [0, ["a"] * 3, [NAN] * 3, None]),
     (WAVES, "frequencies", [-2, 2.5, [NAN], "a", None]),
-    (Gaussian, "noise_variance", NUMBERS),
-    (StudentT, "df", NUMBERS),
-    (StudentT, "scale", NUMBERS),
-    (NegativeBinomial, "dispersion", NUMBERS),
-    (NoisyProbit, "flip", [0.0, 0.5, -0.1, NAN, "a", None, [0.1], True]),
+    *((kind, name, NUMBERS) for kind, names in POSITIVE.items() for name in names.split()),
+    (NoisyProbit, "flip", [*NUMBERS, 0.5]),
+    (Binomial, "trials", [*NUMBERS, 2.5]),
+    (Ordinal, "cut_points", [(), (1.0, 1.0), (2.0, 1.0), (0.0, INF)]),
     (Softmax, "n_classes", [1, 0, -1, 2.5, NAN, "a", None, [3], True]),
     (ConstantMean, "intercept", [NAN, INF, "a", None, 1j, [[1.0], [1.0, 2.0]]]),
     (partial(LinearMean, 0.0), "slope", [NAN, "a", None]),
