@@ -45,7 +45,6 @@ import numpy as np
 from laws import adapter
 from laws.problems import LawCase
 from reference import mutations
-from scipy.special import expit
 from sklearn.base import clone
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -160,111 +159,51 @@ class Targets(NamedTuple):
 
     likelihood: likelihoods.Likelihood
     y: np.ndarray
-    variance: float = 1.0
-    mean: float = 0.0
+    variance: float
+    mean: float
 
 
 ROWS = 12
+WITH_UNITS = {"Gaussian", "StudentT", "HeteroscedasticGaussian", "Tobit"}  # those of their targets
+KINDS_OF_TARGETS = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
+OTHERS = [
+    name for name, kind in KINDS_OF_TARGETS.items() if not issubclass(kind, likelihoods.Gaussian)
+]
 
 
-def labelled(likelihood, rng):
-    return Targets(likelihood, rng.choice([-1.0, 1.0], ROWS))
-
-
-def counted(likelihood, rng):
-    return Targets(likelihood, rng.poisson(2.0, ROWS).astype(float))
-
-
-def classified(likelihood, rng):
-    return Targets(likelihood, np.append([0.0, 1.0, 2.0], rng.integers(0, 3, ROWS - 3)))
-
-
-def measured(likelihood, rng, unit):
-    return Targets(likelihood, unit * rng.standard_t(3, ROWS), unit**2)
-
-
-def positive(likelihood, rng, signs=(1.0,)):
-    mean = rng.uniform(-12, 12)
-    amounts = np.exp(mean + rng.normal(size=ROWS))
-    return Targets(likelihood, amounts * rng.choice(signs, ROWS), 1.0, mean)
-
-
-def random_shape(rng):
-    return 10.0 ** rng.uniform(-0.5, 1)
-
-
-def random_gaussian(rng, unit):
+def random_likelihood(rng, name, unit):
+    """A likelihood with random parameters, in this unit of y."""
+    shape = 10.0 ** rng.uniform(-0.5, 1)
     noise = likelihoods.Gaussian(unit**2 * 10.0 ** rng.uniform(-4, 1))
-    return Targets(noise, unit * rng.normal(size=ROWS), unit**2)
-
-
-def random_switched(rng, unit):
-    noise = likelihoods.Gaussian(10.0 ** rng.uniform(-2.5, 1))
-    return labelled(SwitchedLikelihood((noise, likelihoods.Probit())), rng)
-
-
-def random_student(rng, unit):
-    likelihood = likelihoods.StudentT(rng.uniform(1, 9), unit * rng.uniform(0.1, 1))
-    return measured(likelihood, rng, unit)
-
-
-def random_heteroscedastic(rng, unit):
-    base_variance = unit**2 * rng.uniform(0.1, 1)
-    gain = rng.uniform(0.2, 1) / unit
-    return measured(likelihoods.HeteroscedasticGaussian(base_variance, gain), rng, unit)
-
-
-def random_tobit(rng, unit):
-    low = rng.choice([None, -0.5 * unit])
-    noise_variance = unit**2 * rng.uniform(0.05, 1)
-    return measured(likelihoods.Tobit(noise_variance, low, 0.8 * unit), rng, unit)
-
-
-def random_beta(rng, unit):
-    likelihood = likelihoods.Beta(10.0 ** rng.uniform(-0.5, 2))
-    return Targets(likelihood, expit(2 * rng.normal(size=ROWS)))
-
-
-def random_binomial(rng, unit):
-    return Targets(likelihoods.Binomial(5), rng.binomial(5, 0.4, ROWS).astype(float))
-
-
-TARGETS = {  # by the name of the likelihood, drawn in this unit of y
-    "Gaussian": random_gaussian,
-    "Probit": lambda rng, unit: labelled(likelihoods.Probit(), rng),
-    "SwitchedLikelihood": random_switched,
-    "Logit": lambda rng, unit: labelled(likelihoods.Logit(), rng),
-    "NoisyProbit": lambda rng, unit: labelled(
-        likelihoods.NoisyProbit(10.0 ** rng.uniform(-6, -1)), rng
-    ),
-    "Poisson": lambda rng, unit: counted(likelihoods.Poisson(), rng),
-    "NegativeBinomial": lambda rng, unit: counted(
-        likelihoods.NegativeBinomial(random_shape(rng)), rng
-    ),
-    "StudentT": random_student,
-    "Ordinal": lambda rng, unit: classified(likelihoods.Ordinal(np.sort(rng.normal(size=2))), rng),
-    "Beta": random_beta,
-    "HeteroscedasticGaussian": random_heteroscedastic,
-    "Gamma": lambda rng, unit: positive(likelihoods.Gamma(random_shape(rng)), rng),
-    "Weibull": lambda rng, unit: positive(
-        likelihoods.Weibull(min(random_shape(rng), 3.0)), rng, (1.0, 1.0, -1.0)
-    ),
-    "Tobit": random_tobit,
-    "Binomial": random_binomial,
-    "Softmax": lambda rng, unit: classified(Softmax(), rng),
-}
+    arguments = {
+        "Gaussian": (noise.noise_variance,),
+        "SwitchedLikelihood": ((noise, likelihoods.Probit()),),
+        "NoisyProbit": (10.0 ** rng.uniform(-6, -1),),
+        "NegativeBinomial": (shape,),
+        "StudentT": (rng.uniform(1, 9), unit * rng.uniform(0.1, 1)),
+        "Ordinal": (np.sort(rng.normal(size=2)),),
+        "Beta": (10.0 ** rng.uniform(-0.5, 2),),
+        "HeteroscedasticGaussian": (unit**2 * rng.uniform(0.1, 1), rng.uniform(0.2, 1) / unit),
+        "Gamma": (shape,),
+        "Weibull": (min(shape, 3.0),),
+        "Tobit": (unit**2 * rng.uniform(0.05, 1), rng.choice([None, -0.5 * unit]), 0.8 * unit),
+        "Binomial": (5,),
+        "Softmax": (3,),
+    }
+    return KINDS_OF_TARGETS[name](*arguments.get(name, ()))
 
 
 def random_targets(rng, name=None):
     """Targets of the likelihood with this name, or of any but Gaussian noise."""
-    if name is None:
-        kinds = likelihoods.LIKELIHOODS | {"Softmax": Softmax}
-        others = [
-            name for name, kind in kinds.items() if not issubclass(kind, likelihoods.Gaussian)
-        ]
-        name = str(rng.choice(others))
-    targets = TARGETS[name](rng, 10.0 ** rng.uniform(-6, 6))
-    return targets._replace(y=targets.likelihood.check(targets.y))
+    name = name or str(rng.choice(OTHERS))
+    unit = 10.0 ** rng.uniform(-6, 6) if name in WITH_UNITS else 1.0
+    mean = rng.uniform(-12, 12) if name in ("Gamma", "Weibull") else 0.0
+    likelihood = random_likelihood(rng, name, unit)
+    f = mean + unit * rng.normal(size=(likelihood.n_latent, ROWS))
+    y = likelihood.part(1).sample(np.squeeze(f), rng)
+    if name == "Weibull":  # some durations had not ended
+        y = y * rng.choice([1.0, 1.0, -1.0], ROWS)
+    return Targets(likelihood, likelihood.check(y), unit**2, mean)
 
 
 def random_columns(rng, targets, N):

@@ -28,9 +28,9 @@ in_memory = Rows
 predict = model_predict
 
 
-def problem_of(rows, power, tight=False, memory=None):
+def problem_of(rows, power, tight=False, memory=None, jitter=0.0):
     """Rows, and how they are approximated."""
-    return Problem(rows, power, tight, earlier=memory)
+    return Problem(rows, power, tight, jitter, memory)
 
 
 def evidence(model, rows, power, start=None, tol=1e-8, **options):
