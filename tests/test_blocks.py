@@ -66,20 +66,6 @@ def evidence_of(likelihood=None, **columns):
 @pytest.mark.parametrize(
     "work, words",
     [
-        *[
-            (lambda labels=labels: Partition(labels), "labels")
-            for labels in (np.zeros((2, 2)), [], [0.0, np.nan], 3)
-        ],
-        (lambda: Partition([1, 0, 1, 2]).powers(np.ones(5)), "3 blocks or 4 data"),
-        (lambda: Partition([1, 0, 1, 2]).powers(np.ones((4, 1))), "3 blocks or 4 data"),
-        (
-            lambda: Partition([1, 0, 1, 2]).powers([0.5, 0.0, 0.6, 1.0]),
-            "same for all data of a block, which has one site; in block 1",
-        ),
-        *[
-            (lambda power=power: Partition([1, 0, 1, 2]).powers(power), r"in \[0, 1\]")
-            for power in (1.5, np.nan, [0.0, -0.1, 0.0])
-        ],
         (lambda: evidence_of(blocks=np.zeros(5)), "labels for 5 data points, but there are 6"),
         (
             lambda: evidence_of(power=np.linspace(0.1, 1.0, 6)),

@@ -340,20 +340,6 @@ def test_blocks_of_test_rows_go_by_their_labels(tmp_path):
         model.predict_f(ArraySource(X_test), blocks=["b", "c"])
 
 
-@pytest.mark.parametrize(
-    "given, words",
-    [
-        ({"local": "blocks"}, "`local` cannot be 'blocks' without `blocks`"),
-        ({"local": 20, "blocks": 5}, "`local` cannot be 20 with `blocks`"),
-        ({"local": "auto", "tight": True}, "`local` exchanges the sites of Power EP"),
-    ],
-)
-def test_what_does_not_go_together_is_refused(given, words):
-    X, y, _ = wavy(20)
-    with pytest.raises(ValueError, match=words):
-        SparsePEPRegressor(**given).fit(X, y)
-
-
 @pytest.mark.parametrize("blocks", [None, np.arange(200) // 25 * 3])
 def test_a_source_predicts_as_arrays_do(blocks):
     """In pieces, some rows do not count; blocks keep their labels."""

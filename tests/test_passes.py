@@ -25,7 +25,6 @@ from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
 from sparse_pep.model import Model, model_bounds, model_evidence, model_gradient
 from sparse_pep.numerics.linalg import factorise, solve_lower
-from sparse_pep.training import TrainingOptions, train
 from sparse_pep.training.initialise import column_spread
 
 rng = np.random.default_rng(5)
@@ -254,7 +253,6 @@ def test_moments_of_nothing():
 
 REFUSED = {
     "weight": ({"rows": Rows(X, signs, -1.0)}, "`weight` must lie in"),
-    "no number": ({"rows": Rows(X, signs, np.full(N, np.nan))}, "`weight` must lie in"),
     "powers of others": (
         {"rows": Rows(X, signs, power=np.full(3, 0.5))},
         "`power` must be one number.*each of the 40 rows",
@@ -280,7 +278,3 @@ def test_refused(case, likelihood):
     problem = Problem(**{"rows": ArraySource(X, signs, piece_rows=9), **options})
     with pytest.raises(ValueError, match=message):
         model_gradient(Model(kernel, points, likelihood), problem)
-    with pytest.raises(ValueError, match="`noise_variance` must lie in"):
-        model_gradient(gaussian, Problem(Rows(X, y, known_variance=-1.0)))
-    with pytest.raises(ValueError, match="`fixed` must name parameters"):
-        train(gaussian, Problem(ArraySource(X, y), jitter=1e-8), TrainingOptions(fixed=["Z"]))

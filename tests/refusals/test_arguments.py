@@ -211,7 +211,17 @@ PAIRS = {  # arguments that do not go together, sketch of the message
     "local sites of the tight form": (
         "regressor",
         {"local": "auto", "tight": True},
-        "`local` ... tight=False",
+        "`local` exchanges the sites of Power EP ... tight=False",
+    ),
+    "neighbours of rows in blocks": (
+        "regressor",
+        {"local": 5, "blocks": 3},
+        "`local` cannot be 5 with `blocks`",
+    ),
+    "blocks nearby without blocks": (
+        "regressor",
+        {"local": "blocks"},
+        "`local` cannot be 'blocks' without `blocks`",
     ),
     "a kernel that is none": ("regressor", {"kernel": Kernel()}, "Kernel"),
     "a kernel of other columns": (

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from sparse_pep.datasets import random_splits
 from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import Partition
@@ -29,7 +28,7 @@ from sparse_pep.likelihoods import (
 )
 from sparse_pep.means import ConstantMean, LinearMean
 from sparse_pep.model import Model
-from sparse_pep.training import train
+from sparse_pep.training import TrainingOptions, train
 
 from .checks import INF, NAN, SE, X, Z, cases, refused, y
 
@@ -65,7 +64,7 @@ SCALARS = (  # class, argument, wrong values
     (NoisyProbit, "flip", [*NUMBERS, 0.5]),
     (Binomial, "trials", [*NUMBERS, 2.5]),
     (Ordinal, "cut_points", [(), (1.0, 1.0), (2.0, 1.0), (0.0, INF)]),
-    (Softmax, "n_classes", [1, 0, -1, 2.5, NAN, "a", None, [3], True]),
+    (Softmax, "n_classes", [1, 0, -1, 2.0, 2.5, NAN, "a", None, [3], True]),
     (ConstantMean, "intercept", [NAN, INF, "a", None, 1j, [[1.0], [1.0, 2.0]]]),
     (partial(LinearMean, 0.0), "slope", [NAN, "a", None]),
     (InducingPoints, "Z", [X[:, 0], np.full((2, 2), NAN), [["a"]], np.ones((2, 0)), 3.0, None]),
@@ -94,7 +93,10 @@ MATHS = {
     "kernel plus a number": (lambda: SE + 1.0, "Kernel", TypeError),
     "sum of numbers": (lambda: Sum((1.0, SE)), "`kernels`"),
     "waves from text": (lambda: Fourier("x", 1.0, 3), "`a`"),
-    "fractions of classes": (lambda: Softmax(3).check([0.5, 1.0]), "`y` ... row 0"),
+    **{
+        f"a class {wrong}": (lambda wrong=wrong: Softmax(3).check([wrong, 1.0]), "`y` ... row 0")
+        for wrong in (0.5, 3.0, -1.0, NAN)
+    },
     "labels other than signs": (lambda: Probit().check([0.0, 1.0]), "`y` ... row 0"),
 }
 
@@ -120,28 +122,48 @@ def called(function, **other):
 
 @cases(
     {
-        "partition of nothing": (lambda: Partition([]), "`labels`"),
-        "partition of NaN": (lambda: Partition([0.0, NAN]), "`labels`"),
-        "partition of text and numbers": (
-            lambda: Partition(np.array([0, "a"], dtype=object)),
-            "`labels`",
-        ),
-        "powers above one": (lambda: Partition([0, 0, 1]).powers(1.5), "`power`"),
         "infer, Kuu that is not one": (called(infer, Kuu=-Z.Kuu(SE)), "Kuu", np.linalg.LinAlgError),
         "train, X of other columns": (
             called(train, problem=Problem(Rows(X[:, :1], y))),
             "`X` ... 2",
         ),
         "train, no targets": (called(train, problem=Problem(Rows(X))), "targets `y`"),
+        "train, a parameter that is none": (
+            called(train, options=TrainingOptions(fixed=["Z"])),
+            "`fixed` must name parameters",
+        ),
+        "train, known variances below 0": (
+            called(train, problem=Problem(Rows(X, y, known_variance=-1.0))),
+            "`noise_variance` must lie in",
+        ),
         "train, power of others": (
             called(train, problem=Problem(Rows(X, y), np.ones(5))),
             "`power`",
         ),
-        "splits of one row": (lambda: random_splits(1, 1, 0.5), "`n`"),
     }
 )
 def test_functions_of_arrays(case):
     refused(*case)
+
+
+LABELS = [[], [0.0, NAN], np.array([0, "a"], dtype=object), np.zeros((2, 2)), 3]
+POWERS = {
+    "in [0, 1]": [1.5, NAN, [0.0, -0.1, 0.0]],
+    "3 blocks or 4 data": [np.ones(5), np.ones((4, 1))],
+    "same for all data of a block, which has one site; in block 1": [[0.5, 0.0, 0.6, 1.0]],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS)
+def test_labels_of_a_partition(labels):
+    refused(lambda: Partition(labels), "`labels`")
+
+
+@pytest.mark.parametrize(
+    ("power", "sketch"), [(power, words) for words, powers in POWERS.items() for power in powers]
+)
+def test_powers_of_a_partition(power, sketch):
+    refused(lambda: Partition([1, 0, 1, 2]).powers(power), f"`power` ... {sketch}")
 
 
 @pytest.mark.parametrize(
