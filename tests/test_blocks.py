@@ -4,10 +4,7 @@ with blocks.
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from laws.adapter import chunks_of
-from reference.compare import error, properties
+from reference.compare import error
 from reference.problems import SearchedGaussian
 
 from sparse_pep.features import InducingPoints
@@ -15,7 +12,6 @@ from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import (
     Partition,
     block_cholesky,
-    block_chunks,
     clustered_blocks,
     log_det_ratio,
     unexplained_blocks,
@@ -101,29 +97,6 @@ def test_clusters_of_equal_inputs_are_cut():
     X = np.repeat([[0.0], [1.0]], [20, 3], axis=0)
     assert sorted(clustered_blocks(X, 8, np.random.default_rng(0)).sizes) == [3, 6, 7, 7]
     assert clustered_blocks(np.ones((5, 2)), 9, np.random.default_rng(0)).sizes.tolist() == [5]
-
-
-partitions = st.lists(st.integers(0, 6), min_size=1, max_size=30).map(Partition)
-
-
-@properties
-@given(partitions, st.integers(1, 12))
-def test_chunks_hold_every_datum_once_in_whole_blocks(blocks, chunk_size):
-    with chunks_of(chunk_size):
-        chunks = block_chunks(blocks, 5)
-    rows = np.concatenate([chunk.rows for chunk in chunks])
-    assert sorted(rows) == list(range(len(blocks.labels)))
-    everything = np.arange(2.0 * len(blocks.labels)).reshape(2, -1)
-    for chunk in chunks:
-        V = np.take(everything, chunk.rows, axis=1)
-        for mine, view in zip(chunk.members, chunk.views(V), strict=True):
-            assert np.shares_memory(view, V)
-            np.testing.assert_array_equal(view, everything[:, mine].transpose(1, 0, 2))
-        assert len(chunk.rows) < chunk_size + blocks.sizes.max()
-        for group in chunk.members:
-            for block in group:
-                assert len(block) == blocks.sizes[blocks.labels[block[0]]]
-                assert set(blocks.labels[block]) == {blocks.labels[block[0]]}
 
 
 @pytest.mark.parametrize("seed", [2376, 2404, 2856])

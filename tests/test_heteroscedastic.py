@@ -1,5 +1,5 @@
-"""Gaussian noise with a variance that is a latent function: laws of its moments, and units of
-what is predicted.
+"""Gaussian noise with a variance that is a latent function: what is predicted, and
+its units.
 """
 
 import numpy as np
@@ -11,30 +11,7 @@ from sparse_pep import SparsePEP
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import HeteroscedasticGaussian
 
-POWERS = [0.0, 1e-6, 0.4, 1.0]
 LIKELIHOOD = HeteroscedasticGaussian(0.3, 0.8)
-
-
-@pytest.mark.parametrize("power", POWERS)
-def test_derivatives_and_the_heat_equation(power):
-    rng = np.random.default_rng(0)
-    h = 1e-4
-    y = 2.0 * rng.normal(size=12)
-    mean = rng.normal(size=(2, 12))
-    var = np.exp(rng.normal(size=(2, 12)))
-    here = LIKELIHOOD.tilted(y, mean, var, power)
-    for c, one in enumerate(np.eye(2)[:, :, None]):
-        up, down = (LIKELIHOOD.tilted(y, mean + step * one, var, power) for step in (h, -h))
-        assert error((up.log_z - down.log_z) / (2 * h), here.d1[c], 1.0) < 1e-6
-        assert error((up.d1[c] - down.d1[c]) / (2 * h), here.d2[c], 1.0) < 1e-6
-        up, down = (
-            LIKELIHOOD.tilted(y, mean, var * np.exp(step * one), power).log_z for step in (h, -h)
-        )
-        assert (
-            error((up - down) / (2 * h) / var[c], 0.5 * (here.d2[c] + power * here.d1[c] ** 2), 1.0)
-            < 1e-5
-        )
-    assert power > 0.0 or np.all(here.d2 < 0.0)
 
 
 @pytest.mark.parametrize("q", [0.05, 0.8])

@@ -165,6 +165,16 @@ def test_bytes_may_be_changed_or_missing(saved, tmp_path):
             "its posterior must have Cholesky factors of shape (4, 4) and vectors of 4 numbers",
         ),
         (
+            ("state", "fitted", "encoder", "x_scale"),
+            [1.0] * 5,
+            "its `x_mean_` and `x_scale_` must hold a number for each of 2 inputs",
+        ),
+        (
+            ("state", "fitted", "model", "kernel", "kind"),
+            "Exotic",
+            "its `kernel` is described by",
+        ),
+        (
             ("state", "fitted", "columns", "n_features"),
             10**12,
             "its `x_range_` must hold the least and the largest value of 1000000000000 inputs",

@@ -8,25 +8,13 @@ from numpy.testing import assert_allclose
 from reference.compare import error
 
 from sparse_pep import quadrature
-from sparse_pep.likelihoods import Logit, NegativeBinomial, NoisyProbit, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import Logit, Poisson, Probit, StudentT
 from sparse_pep.numerics.linalg import expm1_ratio
 from sparse_pep.quadrature import (
     Accuracy,
-    TiltedDensities,
     adaptive_quadrature,
-    find_modes,
     tilted_moments,
 )
-
-CASES = {
-    "probit": (Probit(), 1.0),
-    "logit": (Logit(), -1.0),
-    "noisy probit": (NoisyProbit(0.01), 1.0),
-    "poisson": (Poisson(), 1.0),
-    "negative binomial": (NegativeBinomial(0.5), 50.0),
-    "student": (StudentT(4.0, 0.5), 0.3),
-}
-every_case = pytest.mark.parametrize("likelihood, y", CASES.values(), ids=CASES.keys())
 
 
 def density(likelihood, y):
@@ -88,38 +76,6 @@ def test_panels_are_reached_where_they_are_needed(by_panels):
     # the mode is far from the mean of the cavity
     StudentT(4.0, 0.3).quadrature(4.0 * ones, np.arange(-1.0, 3.0), ones, ones)
     assert by_panels == [3]
-
-
-@every_case
-def test_panels_alone_agree(likelihood, y, monkeypatch):
-    mean, var = random_cavities(60, (1e-2, 1e2), seed=2)
-    mean /= 5.0
-    y = np.full(60, y)
-    power = np.resize([0.0, 1e-3, 0.5, 1.0], 60)
-    usual = likelihood.quadrature(y, mean, var, power)
-    monkeypatch.setattr(quadrature, "HALVINGS", 8)
-    panels = likelihood.quadrature(y, mean, var, power, Accuracy(1e-30))
-    assert np.any(panels.log_z != usual.log_z)
-    assert np.max(relative_errors(usual[:3], panels[:3], var)) < 3e-9
-
-
-@every_case
-def test_modes_are_stationary(likelihood, y):
-    """Also where the bracket spans a hundred orders of magnitude, and where Newton's step leads
-    across a wall.
-    """
-    grid = np.meshgrid(
-        [-1e6, -30.0, -8.0, 0.0, 3.0, 30.0, 1e3], 10.0 ** np.arange(-6, 9, 2), [1e-6, 0.1, 1.0]
-    )
-    mean, var, power = (axis.ravel() for axis in grid)
-    densities = TiltedDensities(density(likelihood, np.full(len(mean), y)), mean, var, power)
-    with np.errstate(all="ignore"):
-        mode = find_modes(densities)
-        _, slope, curvature = densities.derivatives(np.arange(len(mean)), mode)
-        width = 1.0 / np.sqrt(1.0 / var + power * np.maximum(-curvature, 0.0))
-        offset = np.abs(power * slope - (mode - mean) / var) * width
-    rounding = 1e-15 * np.abs(mode) / width + 1e-15 * np.abs(mean - mode) / var * width
-    assert np.all(offset < 0.11 + 10 * rounding)
 
 
 def test_no_data_and_no_further_functions():

@@ -17,7 +17,7 @@ from sparse_pep import SparsePEPRegressor
 from sparse_pep import model as models
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.estimators import conclude
-from sparse_pep.features import GaussianBlur, InducingPoints, Wavelet
+from sparse_pep.features import InducingPoints, Wavelet
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import Linear, SquaredExponential
 from sparse_pep.likelihoods import (
@@ -29,8 +29,7 @@ from sparse_pep.likelihoods import (
     Softmax,
     StudentT,
 )
-from sparse_pep.means import LinearMean
-from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
+from sparse_pep.model import Model, evidence_and_gradient, model_evidence
 from sparse_pep.training import (
     LBFGS,
     Adam,
@@ -51,7 +50,6 @@ from sparse_pep.training.lbfgs import (
     Objective,
     WarmEvidence,
     maximise,
-    units_of,
 )
 from sparse_pep.training.options import Clock
 from sparse_pep.training.run import perturbed
@@ -111,28 +109,6 @@ def test_spread_of_a_constant_column_is_one(value, N):
     X = np.column_stack([np.full(N, value), value + np.arange(N)])
     assert column_spread(X)[0] == 1.0
     assert error(column_spread(X)[1], np.std(np.arange(N)) if N > 1 else 1.0) < 1e-6
-
-
-def test_the_unit_of_inducing_inputs_lies_between_their_spread_and_their_distance():
-    wide = np.random.default_rng(0).normal(size=(16, 2)) * [1.0, 100.0]
-    for features in (InducingPoints(wide), GaussianBlur(wide, [1.0, 1.0])):
-        model = Model(
-            SquaredExponential(1.0, 1.0), features, Gaussian(1.0), LinearMean(0.0, [0.0, 0.0])
-        )
-        units = from_vector(units_of(model.parameters()), model.parameters())
-        # as 2 * 16^(-1/4) = 1
-        np.testing.assert_allclose(
-            np.log2(units.pop("features.Z")), np.tile(np.round(np.log2(wide.std(axis=0))), (16, 1))
-        )
-        assert all(np.all(unit == 1.0) for unit in units.values())
-    third = units_of(
-        {
-            "kernel.log_lengthscale": np.log([16.0, 1600.0, 128.0]),
-            "features.Z": np.column_stack([wide, np.zeros(16)]),
-        }
-    )[-3:]
-    # where all are equal, as many lengthscales as in the other columns
-    assert third[2] == 8.0 * third[0]
 
 
 WAVES = lambda Z: Wavelet(Z, np.ptp(Z, axis=0) / 9, 3 / np.ptp(Z, axis=0))

@@ -339,7 +339,7 @@ PROBLEMS = {
     "weibull": LawCase(Weibull(1.4)),
     "tobit": LawCase(Tobit(0.1, -0.5, 0.5), 1.0),
     "binomial": LawCase(Binomial(5), more="weight"),
-    "heteroscedastic": LawCase(HeteroscedasticGaussian(0.3, 0.7), more="weight"),
+    "heteroscedastic": LawCase(HeteroscedasticGaussian(0.3, 0.7), PRIVATE, more="weight"),
     "heteroscedastic, power 0": LawCase(HeteroscedasticGaussian(0.3, 0.7), 0.0),
     "softmax": LawCase(Softmax(3), mean=ConstantMean([0.2, 0.0, -0.1])),
     "softmax, tight": LawCase(Softmax(3), 0.0, features=InducingPoints(Z[:2]), more="tight weight"),

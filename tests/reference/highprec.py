@@ -52,10 +52,6 @@ class Regression:
         self.A = self.Kuu + weighted * self.Kuf.T
         self.weights = self.A**-1 * weighted * mp.matrix(y.tolist())
 
-    def q(self):
-        """Mean (M,) and covariance (M, M) of q(u)."""
-        return as_float(self.Kuu * self.weights).ravel(), as_float(self.Kuu * self.A**-1 * self.Kuu)
-
     def predict_f(self, X):
         """Mean (S,) and variance (S,) of f."""
         Kus = gram(self.covariance, self.Z, X)

@@ -1,67 +1,43 @@
-"""Distribution functions of targets in 25 digits (mpmath): given f, and for f ~ N(mean, var) by
+"""Distribution functions of targets by SciPy's distributions: given f, and for f ~ N(mean, var) by
 very many equal steps.
 """
 
-import mpmath as mp
+import numpy as np
+from scipy import stats
+from scipy.special import expit, ndtr
 
 from sparse_pep.likelihoods.binary import Binary
 
 
-def beta(a, b, x):
-    return mp.betainc(a, b, 0, x, regularized=True)
-
-
 def ordinal(one, y, f):
-    return mp.ncdf(one.cut_points[int(y)] - f) if 0 <= y < len(one.cut_points) else mp.mpf(y >= 0)
+    return ndtr([*one.cut_points, np.inf][int(y)] - f) if y >= 0 else 0.0 * f
 
 
 def tobit(one, y, f):
-    return (
-        mp.mpf(1)
-        if y >= one.limits[1]
-        else mp.mpf(0)
-        if y < one.limits[0]
-        else mp.ncdf((y - f) / mp.sqrt(one.noise_variance))
-    )
+    low, high = one.limits
+    inside = stats.norm.cdf(y, f, np.sqrt(one.noise_variance))
+    return np.where(y >= high, 1.0, np.where(y < low, 0.0, inside))
 
 
 def labels(one, y, f):
-    flip = getattr(one, "flip", 0)
-    minus = (
-        1 / (1 + mp.exp(f))
-        if type(one).__name__ == "Logit"
-        else flip + (1 - 2 * flip) * mp.ncdf(-f)
-    )
-    return mp.mpf(y >= 1) if y >= 1 or y < -1 else minus
-
-
-def student(one, y, f):
-    t = (y - f) / one.scale
-    tail = beta(one.df / mp.mpf(2), mp.mpf("0.5"), one.df / (one.df + t**2)) / 2
-    return tail if t < 0 else 1 - tail
+    flip = getattr(one, "flip", 0.0)
+    minus = expit(-f) if type(one).__name__ == "Logit" else flip + (1 - 2 * flip) * ndtr(-f)
+    return np.where(y >= 1, 1.0, np.where(y >= -1, minus, 0.0))
 
 
 GIVEN_F = {
-    "Gaussian": lambda one, y, f: mp.ncdf((y - f) / mp.sqrt(one.noise_variance)),
-    "StudentT": student,
-    "Poisson": lambda one, y, f: (
-        mp.gammainc(y + 1, mp.exp(f), regularized=True) if y >= 0 else mp.mpf(0)
+    "Gaussian": lambda one, y, f: stats.norm.cdf(y, f, np.sqrt(one.noise_variance)),
+    "StudentT": lambda one, y, f: stats.t.cdf(y, one.df, f, one.scale),
+    "Poisson": lambda one, y, f: stats.poisson.cdf(y, np.exp(f)),
+    "NegativeBinomial": lambda one, y, f: stats.nbinom.cdf(
+        y, one.dispersion, one.dispersion / (one.dispersion + np.exp(f))
     ),
-    "NegativeBinomial": lambda one, y, f: (
-        beta(one.dispersion, y + 1, one.dispersion / (one.dispersion + mp.exp(f)))
-        if y >= 0
-        else mp.mpf(0)
+    "Gamma": lambda one, y, f: stats.gamma.cdf(y, one.shape, scale=np.exp(f) / one.shape),
+    "Weibull": lambda one, y, f: stats.weibull_min.cdf(y, one.shape, scale=np.exp(f)),
+    "Beta": lambda one, y, f: stats.beta.cdf(
+        y, one.concentration * expit(f), one.concentration * expit(-f)
     ),
-    "Gamma": lambda one, y, f: mp.gammainc(
-        one.shape, 0, one.shape * y * mp.exp(-f), regularized=True
-    ),
-    "Weibull": lambda one, y, f: 1 - mp.exp(-((y * mp.exp(-f)) ** one.shape)),
-    "Beta": lambda one, y, f: beta(
-        one.concentration / (1 + mp.exp(-f)), one.concentration / (1 + mp.exp(f)), y
-    ),
-    "Binomial": lambda one, y, f: (
-        beta(one.trials - y, y + 1, 1 / (1 + mp.exp(f))) if 0 <= y < one.trials else mp.mpf(y >= 0)
-    ),
+    "Binomial": lambda one, y, f: stats.binom.cdf(y, one.trials, expit(f)),
     "Ordinal": ordinal,
     "Tobit": tobit,
 }
@@ -72,25 +48,15 @@ def cdf(likelihood, y, mean, var, given_f=None):
     given_f = given_f or (
         labels if isinstance(likelihood, Binary) else GIVEN_F[type(likelihood).__name__]
     )
-    with mp.workdps(25):
-        step = mp.mpf(1) / 12
-        y = mp.mpf(float(y))
-        nodes = [step * k for k in range(-96, 97)]
-        return (
-            mp.fsum(
-                given_f(likelihood, y, mp.mpf(mean) + mp.sqrt(var) * x) * mp.npdf(x) for x in nodes
-            )
-            * step
-        )
+    x = np.arange(-96, 97) / 12
+    return given_f(likelihood, y, mean + np.sqrt(var) * x) @ stats.norm.pdf(x) / 12
 
 
 def noise_cdf(likelihood, y, mean, var):
     """The same for noise that depends on a second function."""
-    noise = lambda one, g: one.base_variance * mp.exp(one.gain * g)
-    return cdf(
-        likelihood,
-        y,
-        mean[1],
-        var[1],
-        lambda one, y, g: mp.ncdf((y - mean[0]) / mp.sqrt(var[0] + noise(one, g))),
-    )
+
+    def given_g(one, y, g):
+        noise = one.base_variance * np.exp(one.gain * g)
+        return stats.norm.cdf(y, mean[0], np.sqrt(var[0] + noise))
+
+    return cdf(likelihood, y, mean[1], var[1], given_g)

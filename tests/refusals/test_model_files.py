@@ -17,10 +17,7 @@ from .checks import SE, TARGETS, X, Z, cases, estimator, fitted, holds, refused
 BROKEN = {
     "absent": "absent.npz ... No such file",
     "newer": "newer.npz ... newer version ... 999",
-    "kind": "kind.npz ... Exotic",
-    "scaling": "scaling.npz ... cannot be used",
     "unnamed": "unnamed.npz ... sparse-pep fit",
-    "shapes": "shapes.npz ... its posterior must have ... one for each inducing variable",
 }
 CHECKPOINTS = {
     "other": "other.ckpt ... other data",
