@@ -316,10 +316,10 @@ def test_predictions_are_the_same_for_every_form_of_a_table(model, plain, quiet,
 def test_a_file_whose_columns_do_not_fit_is_refused(model, tmp_path):
     model.save(tmp_path / "m.npz")
     state = read_archive(tmp_path / "m.npz", "sparse_pep model", FORMAT_VERSION)
-    encoder = state["fitted"]["encoder"]
-    columns = encoder["columns"]
-    for wrong in (None, 5, columns[1:], columns[:1] + columns):
-        fitted = state["fitted"] | {"encoder": encoder | {"columns": wrong}}
+    columns = state["fitted"]["columns"]
+    table = columns["table"]
+    for wrong in (None, 5, table[1:], table[:1] + table):
+        fitted = state["fitted"] | {"columns": columns | {"table": wrong}}
         changed = state | {"fitted": fitted}
         write_archive(tmp_path / "bad.npz", changed, "sparse_pep model", FORMAT_VERSION)
         with pytest.raises(ValueError, match="cannot be used"):
