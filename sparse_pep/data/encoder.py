@@ -45,9 +45,6 @@ class Encoder:
         The sorted labels; None if the targets are numbers.
     x_mean, x_scale : ndarray (D,), optional
         c and d of the inputs. Without them inputs are not scaled.
-    columns : Columns, optional
-        How the columns of a mixed table become the D columns of numbers; None if it holds numbers
-        only.
     """
 
     likelihood: Likelihood = None  # type: ignore[assignment]
@@ -56,7 +53,6 @@ class Encoder:
     classes: ndarray | None = None
     x_mean: ndarray | None = None
     x_scale: ndarray | None = None
-    columns: Columns | None = None
 
     @classmethod
     def fit(
@@ -66,7 +62,6 @@ class Encoder:
         targets: Moments | None = None,
         several: bool = False,
         classes: ndarray | None = None,
-        columns: Columns | None = None,
         unscaled: Sequence[int] = (),
     ) -> "Encoder":
         """The encoder that standardises the inputs and the targets with these moments, or leaves
@@ -83,11 +78,11 @@ class Encoder:
             scales |= {"y_mean": targets.mean, "y_scale": targets.spread}
         elif targets is not None:
             scales |= {"y_mean": float(targets.mean[0]), "y_scale": float(targets.spread[0])}
-        return cls(likelihood, classes=classes, columns=columns, **scales)
+        return cls(likelihood, classes=classes, **scales)
 
     def only_inputs(self) -> "Encoder":
         """The same for rows without targets."""
-        return Encoder(x_mean=self.x_mean, x_scale=self.x_scale, columns=self.columns)
+        return Encoder(x_mean=self.x_mean, x_scale=self.x_scale)
 
     def inputs(self, X: ndarray) -> ndarray:
         """The encoded inputs (N, D) of numbers, or of rows that describe functionals."""
@@ -153,12 +148,10 @@ class Encoder:
 
     def to_json(self) -> dict[str, object]:
         """The encoder in types of JSON, apart from its likelihood, which belongs to the model."""
-        saved: dict[str, object] = {"columns": None, "classes": None}
+        saved: dict[str, object] = {"classes": None}
         for name in ("x_mean", "x_scale", "y_mean", "y_scale"):
             value = getattr(self, name)
             saved[name] = None if value is None else np.asarray(value).tolist()
-        if self.columns is not None:
-            saved["columns"] = self.columns.to_json()
         if self.classes is not None:
             saved["classes"] = {"dtype": self.classes.dtype.str, "labels": self.classes.tolist()}
         return saved
@@ -170,11 +163,10 @@ class Encoder:
         for name in ("x_mean", "x_scale", "y_mean", "y_scale"):
             value = saved[name]
             scales[name] = np.array(value, dtype=float) if isinstance(value, list) else value
-        columns = saved["columns"] and Columns.from_json(saved["columns"])
         classes = saved["classes"] and np.array(
             saved["classes"]["labels"], saved["classes"]["dtype"]
         )
-        return cls(likelihood, classes=classes, columns=columns, **scales)
+        return cls(likelihood, classes=classes, **scales)
 
 # %% ../../nbs/internals/data/encoder.ipynb #483a7d7b
 Result = TypeVar("Result")

@@ -23,7 +23,6 @@ from .fitted import FittedEstimator
 from .fitting import Data, Run
 from .functionals import encoded_data, with_observation_model
 from sparse_pep.estimators.ingest import (
-    Ingested,
     RawData,
     TargetKind,
     ingest,
@@ -146,7 +145,7 @@ class PowerEPEstimator(FittedEstimator):
 
     if TYPE_CHECKING:  # what a subclass defines
 
-        def _encoder_for(self, ingested: Ingested, classes: ArrayLike | None) -> Encoder: ...
+        def _encoder_for(self, data: Data, classes: ArrayLike | None) -> Encoder: ...
 
     def fit(
         self,
@@ -200,7 +199,7 @@ class PowerEPEstimator(FittedEstimator):
             ingested = ingest(self, raw, run)
             if self.monotone:
                 ingested = with_monotone_signs(self, ingested, run)
-            encoder = self._encoder_for(ingested, raw.classes)
+            encoder = self._encoder_for(ingested.data, raw.classes)
             require_noise_for_known_variance(ingested.data, encoder)
             later = encoder.for_later(ingested.data.rows)
             data = encoded_data(ingested, later, self, run)

@@ -20,7 +20,7 @@ from . import predict
 from .arguments import likelihood_named
 from .base import PowerEPEstimator
 from .fitting import Data
-from .ingest import Ingested, RawData, TargetKind, unscaled_columns
+from .ingest import RawData, TargetKind, unscaled_columns
 from .predict import Inputs
 from ..likelihoods import Likelihood, Logit, NoisyProbit, Probit, Softmax
 from ..likelihoods.binary import Binary
@@ -200,11 +200,10 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             )
         return self._update(raw)
 
-    def _encoder_for(self, ingested: Ingested, classes: ArrayLike | None) -> Encoder:
+    def _encoder_for(self, data: Data, classes: ArrayLike | None) -> Encoder:
         """The map from the user's data to those of the model. A source that knows its classes
         already gives their numbers: −1 and 1, or 0, 1, 2, …
         """
-        data = ingested.data
         labels = labels_in(data, named=classes is not None)
         if classes is not None:
             labels = require_classes(classes)
@@ -213,7 +212,6 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
             likelihood,
             inputs=data.moments[0] if self._scales else None,
             classes=labels,
-            columns=ingested.columns.table,
             unscaled=unscaled_columns(self, likelihood),
         )
 

@@ -88,13 +88,18 @@ class InputColumns:
         return replace(self, value_range=np.stack([least, most]))
 
     def to_dict(self) -> dict[str, object]:
-        """The fields for a file, except for the table, which the encoder has."""
-        names = [] if self.names is None else list(self.names)
-        return {"n_features": self.n_features, "names": names, "x_range": self.value_range}
+        """The fields for a file."""
+        return {
+            "n_features": self.n_features,
+            "names": [] if self.names is None else list(self.names),
+            "table": self.table and self.table.to_json(),
+            "x_range": self.value_range,
+        }
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any], table: Columns | None) -> InputColumns:
+    def from_dict(cls, saved: Mapping[str, Any]) -> InputColumns:
         """The inverse of `to_dict`. ValueError unless the parts go together."""
+        table = saved["table"] and Columns.from_json(saved["table"])
         names = np.array([*saved["names"]], dtype=object) if saved["names"] else None
         columns = cls(saved["n_features"], names, table, saved["x_range"])
         require_finite(np.asarray(columns.value_range), "its `x_range_`")

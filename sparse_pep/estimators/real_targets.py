@@ -18,7 +18,7 @@ from . import predict
 from .arguments import Arguments
 from .base import PowerEPEstimator
 from .fitting import Data
-from .ingest import Ingested, RawData, unscaled_columns
+from .ingest import RawData, unscaled_columns
 from .predict import Inputs
 from ..likelihoods import Likelihood
 from ..numerics.validation import as_floats, is_number, short_repr, warn_caller
@@ -43,9 +43,8 @@ else:
 FAR = 10.0  # standard deviations from zero
 
 
-def real_encoder(options: Arguments, ingested: Ingested, likelihood: Likelihood) -> Encoder:
+def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Encoder:
     """The map from the user's data to those of the model, for targets that are numbers."""
-    data = ingested.data
     require_one_scale(options, data)
     warn_if_constant(data)
     scales = options._scales
@@ -60,7 +59,6 @@ def real_encoder(options: Arguments, ingested: Ingested, likelihood: Likelihood)
         inputs=inputs if scales else None,
         targets=targets if scales_targets else None,
         several=data.few.y.ndim == 2,
-        columns=ingested.columns.table,
         unscaled=unscaled_columns(options, likelihood),
     )
 
@@ -198,9 +196,9 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         ends = self.predict_quantiles(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level])
         return ends[..., 0], ends[..., 1]
 
-    def _encoder_for(self, ingested: Ingested, classes: ArrayLike | None) -> Encoder:
+    def _encoder_for(self, data: Data, classes: ArrayLike | None) -> Encoder:
         """The map from the user's data to those of the model."""
-        return real_encoder(self, ingested, self._starting_likelihood(ingested.data))
+        return real_encoder(self, data, self._starting_likelihood(data))
 
     if TYPE_CHECKING:  # what a subclass defines
 

@@ -278,7 +278,7 @@ class FittedState:
             require_finite_parts(saved[name], name)
         model = model_from_dict(saved["model"])
         encoder = encoder_from_dict(saved["encoder"], model)
-        columns = InputColumns.from_dict(saved["columns"], encoder.columns)
+        columns = InputColumns.from_dict(saved["columns"])
         require_scales(encoder, columns.n_inputs)
         settings = Settings(**saved["settings"])
         posterior = FittedPosterior.from_dict(saved["posterior"], len(model.features))
