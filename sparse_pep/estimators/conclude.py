@@ -80,7 +80,7 @@ def record_of(model: Model, fit: Fit, data: Data, directions: float) -> Diagnost
         "n_clipped": sums.n_clipped,
         "n_samples": sums.n_rows,
         "determined_directions": directions,
-        "learned_nothing": directions < NOTHING and learned_nothing(model, fit, data.few),
+        "learned_nothing": directions < NOTHING and learned_nothing(model, fit, data.unique_rows),
         "target_variance": float(np.mean(targets.square)) / targets.weight,
         "unexplained_variance": sums.unexplained / sums.n_rows,
         "unexplained_share": sums.unexplained / sums.prior,

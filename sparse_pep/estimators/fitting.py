@@ -45,13 +45,13 @@ class Data:
     ----------
     rows : Rows or Source
         All rows with a positive weight.
-    few : Rows
+    unique_rows : Rows
         The distinct rows, or those of a sample if the data are a source.
     sample : Rows
         Distinct rows of at most 20000, from which starting values and inducing points are taken:
         the same rows whether the data are in memory or in a source.
     inverse : ndarray (N,), optional
-        The number of the row of `few` that each row equals; None if training uses `rows` directly.
+        The number of the row of `unique_rows` that each row equals; None if training uses `rows` directly.
     power : ndarray () or (N,), optional
         The power α; None until it is chosen.
     memory : Memory, optional
@@ -66,7 +66,7 @@ class Data:
     """
 
     rows: Rows | Source
-    few: Rows
+    unique_rows: Rows
     sample: Rows
     inverse: ndarray | None = None
     power: ndarray | None = None
@@ -94,7 +94,7 @@ class Data:
         """
         if self.values is not None:
             return self.values.moments
-        rows = self.rows if self.inverse is None else self.few
+        rows = self.rows if self.inverse is None else self.unique_rows
         if isinstance(rows, Rows) and rows.y.dtype.kind not in "biuf":
             rows = rows._replace(y=None)
         return rows.total(moments_piece)
@@ -113,9 +113,13 @@ class Data:
         of_source = isinstance(self.rows, Source)
         # first: an error names the user's row
         rows = EncodedSource(self.rows, encoding) if of_source else encoding.transform(self.rows)
-        few = encoding.transform(self.few) if of_source or self.inverse is not None else rows
-        sample = few if self.sample is self.few else encoding.transform(self.sample)
-        return replace(self, rows=rows, few=few, sample=sample)
+        unique_rows = rows
+        if of_source or self.inverse is not None:
+            unique_rows = encoding.transform(self.unique_rows)
+        sample = unique_rows
+        if self.sample is not self.unique_rows:
+            sample = encoding.transform(self.sample)
+        return replace(self, rows=rows, unique_rows=unique_rows, sample=sample)
 
     def problem(self, jitter: float = 1e-8, tight: bool = False) -> Problem:
         """The problem of all rows; its power is 0.5 until one is chosen."""
@@ -130,10 +134,10 @@ class Data:
         data = replace(self, power=np.asarray(problem.power))
         if problem.rows is self.rows:
             return data
-        return replace(data, rows=problem.rows, few=problem.rows, inverse=None)
+        return replace(data, rows=problem.rows, unique_rows=problem.rows, inverse=None)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
-def counted(
+def apply_sample_weight(
     piece: Rows,
     sample_weight: ArrayLike | None,
     known_variance: ArrayLike | None = None,
@@ -281,11 +285,13 @@ def rows_of_arrays(
     if not isinstance(options.power, str):
         power = require_power(options.power, None if in_blocks else rows.n_data)
     if in_blocks:
-        rows = counted(rows, sample_weight, known_variance, keep_all=True)
+        rows = apply_sample_weight(rows, sample_weight, known_variance, keep_all=True)
         data = data_of_blocks(options, rows, power, run.block_rng)
     else:
         rows = rows._replace(power=power if np.ndim(power) else None)
-        data = data_of_rows(options, counted(rows, sample_weight, known_variance), power)
+        data = data_of_rows(
+            options, apply_sample_weight(rows, sample_weight, known_variance), power
+        )
     return replace(data, sample=sample_of(data, run.rng))
 
 
@@ -325,4 +331,4 @@ def sample_of(data: Data, rng: np.random.Generator) -> Rows:
         return distinct_rows(chosen)[0]
     if rows.blocks is not None and np.ndim(rows.weight):
         return rows.at(rows.weight > 0.0)
-    return data.few
+    return data.unique_rows

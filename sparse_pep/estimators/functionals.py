@@ -164,7 +164,7 @@ def group_of(likelihood: Likelihood, parts: Sequence[Likelihood]) -> int:
 # %% ../../nbs/internals/estimators/functionals.ipynb #3da3267a
 def with_observation_model(model: Model, data: Data) -> Model:
     """The model of the functionals of a function that `model` describes."""
-    D = data.values.few.n_dims
+    D = data.values.unique_rows.n_dims
     parts = list(data.parts)
     if not isinstance(parts[0], GaussianByRow):
         parts[0] = model.likelihood

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ..data.encoder import classes_of
 from . import predict
 from .arguments import likelihood_named
-from .fitting import Data, counted
+from .fitting import Data, apply_sample_weight
 from .predict import Inputs
 from .real_targets import RealTargets
 from ..inference import Rows
@@ -102,9 +102,9 @@ class SparsePEP(RealTargets):
                 "`noise_variance`."
             )
         if isinstance(likelihood, Ordinal) and isinstance(self.likelihood, str):
-            rows = data.rows  # of which `few` may lack a class
+            rows = data.rows  # the sample may lack a class
             classes = np.unique(rows.y) if isinstance(rows, Rows) else classes_of(rows)
-            return Ordinal.from_targets(np.append(data.few.y, classes))
+            return Ordinal.from_targets(np.append(data.unique_rows.y, classes))
         return likelihood
 
     def score(
@@ -124,5 +124,5 @@ class SparsePEP(RealTargets):
         density = predict.predict_log_density(state, X, y)
         if sample_weight is None:
             return float(np.mean(density))
-        rows = counted(Rows(density[:, None], density), sample_weight)
+        rows = apply_sample_weight(Rows(density[:, None], density), sample_weight)
         return float(np.average(rows.y, weights=np.broadcast_to(rows.weight, len(rows.y))))

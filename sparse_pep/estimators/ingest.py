@@ -20,7 +20,13 @@ from ..data.columns import ASKED, Columns, columns_if_mixed
 from ..data.encoder import Encoder, source_of
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
 from .arguments import Arguments, require_power
-from .fitting import Data, Run, counted, distinct_rows, rows_of_arrays
+from sparse_pep.estimators.fitting import (
+    Data,
+    Run,
+    apply_sample_weight,
+    distinct_rows,
+    rows_of_arrays,
+)
 from sparse_pep.estimators.inputs import (
     InputColumns,
     column_checker,
@@ -157,7 +163,7 @@ def column_kinds(options: Arguments) -> dict[str, Any]:
 
 def require_local_in_blocks(options: Arguments, data: Data) -> None:
     """Raise a ValueError unless `local` goes with rows that are in blocks, or not."""
-    in_blocks = data.few.blocks is not None
+    in_blocks = data.unique_rows.blocks is not None
     if options.local in (None, "auto") or in_blocks == (options.local == "blocks"):
         return
     if in_blocks:
@@ -176,7 +182,7 @@ def unscaled_columns(options: Arguments, likelihood: Likelihood) -> tuple[int, .
 
 def require_noise_for_known_variance(data: Data, encoder: Encoder) -> None:
     """Raise a ValueError if known variances are given to a likelihood without Gaussian noise."""
-    if np.any(data.few.known_variance) and not encoder.likelihood.sites_known:
+    if np.any(data.unique_rows.known_variance) and not encoder.likelihood.sites_known:
         raise ValueError(
             "`known_variance` is added to Gaussian noise, and this likelihood "
             "has none: leave it out."
@@ -282,7 +288,7 @@ def ingest_source(
     require_targets(sample)
     require_counted(np.any(sample.weight))
     if np.ndim(sample.weight):
-        sample = counted(sample, sample.weight)
+        sample = apply_sample_weight(sample, sample.weight)
     sample, _ = distinct_rows(sample)
     return Ingested(Data(source, sample, sample, power=power), columns)
 
@@ -345,7 +351,7 @@ def with_monotone_signs(options: Arguments, ingested: Ingested, run: Run) -> Ing
 
 def values_as_observations(data: Data) -> RawData:
     """The rows of a table as observations of function values."""
-    rows = data.rows if data.in_memory else data.few
+    rows = data.rows if data.in_memory else data.unique_rows
     weight = np.broadcast_to(rows.weight, rows.n_data)
     known_variance = np.broadcast_to(rows.known_variance, rows.n_data)
     return RawData([Value(rows.X, rows.y)], None, weight, known_variance)

@@ -58,7 +58,7 @@ def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Enco
         likelihood,
         inputs=inputs if scales else None,
         targets=targets if scales_targets else None,
-        several=data.few.y.ndim == 2,
+        several=data.unique_rows.y.ndim == 2,
         unscaled=unscaled_columns(options, likelihood),
     )
 
@@ -67,13 +67,13 @@ def require_one_scale(options: Arguments, data: Data) -> None:
     """Raise a ValueError for several targets per row if there may be one only, or if known
     variances would need the scale of each.
     """
-    if data.few.y.ndim < 2:
+    if data.unique_rows.y.ndim < 2:
         return
     if not options._targets.several:
         raise ValueError(
             "the source must have one target per row for this estimator; it has several."
         )
-    if options._scales and np.any(data.few.known_variance):
+    if options._scales and np.any(data.unique_rows.known_variance):
         raise ValueError(
             "`known_variance` needs `standardize=False` where `y` has several "
             "columns, because each column has its own scale."
@@ -86,8 +86,8 @@ def warn_if_constant(data: Data) -> None:
         return
     k = int(np.argmax(data.constant))
     where = f"all {data.rows.n_data} rows" if data.in_memory else "all rows of the source"
-    which = f"column {k} of `y`" if data.few.y.ndim == 2 else "`y`"
-    value = np.atleast_2d(data.few.y.T)[k, 0]
+    which = f"column {k} of `y`" if data.unique_rows.y.ndim == 2 else "`y`"
+    value = np.atleast_2d(data.unique_rows.y.T)[k, 0]
     warn_caller(
         f"{which} has one value only ({value} in {where}): there is nothing to "
         "learn but this value.",
@@ -97,7 +97,7 @@ def warn_if_constant(data: Data) -> None:
 
 def warn_if_far(data: Data) -> None:
     """Warn of targets that are far from the mean of the prior."""
-    y = data.few.y
+    y = data.unique_rows.y
     std = np.std(y, axis=0)
     far = np.max(np.abs(np.mean(y, axis=0)) / np.where(std > 0.0, std, np.inf))
     if far > FAR:

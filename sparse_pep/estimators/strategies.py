@@ -41,7 +41,7 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     if options.training is None or (is_first and np.all(data.constant)):
         strategy = keep_parameters  # the evidence of a constant rises without end
     elif data.inverse is not None:
-        strategy = OnUniqueRows(data.few, data.inverse)
+        strategy = OnUniqueRows(data.unique_rows, data.inverse)
     if not is_first:
         return strategy
     if options.n_inducing == "auto" and options.features is None:
@@ -101,7 +101,7 @@ def monotone_strategy(data: Data, strategy: Strategy) -> Monotone:
     rows = data.rows
     values = data.values
     assert isinstance(rows, Rows) and values is not None
-    D = values.few.n_dims
+    D = values.unique_rows.n_dims
     signs = rows.at(rows.X[:, 2 * D] == SIGN)
     directions = np.unique(np.column_stack([signs.X[:, D:], signs.y]), axis=0)
-    return Monotone(values.few.X, directions, strategy)
+    return Monotone(values.unique_rows.X, directions, strategy)

@@ -45,7 +45,7 @@ def require_like_first(state: FittedState, ingested: Ingested) -> None:
     """Raise a ValueError unless later data have the outputs, or the functionals, of the first."""
     data = ingested.data
     if ingested.observed is None:
-        outputs = data.few.y.shape[1:]
+        outputs = data.unique_rows.y.shape[1:]
         if outputs != state.outputs:
             n_rows = data.rows.n_data
             raise ValueError(
@@ -54,7 +54,7 @@ def require_like_first(state: FittedState, ingested: Ingested) -> None:
             )
         return
     D = state.columns.n_inputs
-    if data.few.n_dims != D or not state.model.kernel.of_functionals:
+    if data.unique_rows.n_dims != D or not state.model.kernel.of_functionals:
         raise ValueError(
             f"observations in `partial_fit` need {D} columns and a "
             "model that was fitted to observations."
