@@ -51,7 +51,8 @@ class Data:
         Distinct rows of at most 20000, from which starting values and inducing points are taken:
         the same rows whether the data are in memory or in a source.
     inverse : ndarray (N,), optional
-        The number of the row of `unique_rows` that each row equals; None if training uses `rows` directly.
+        The number of the row of `unique_rows` that each row equals; None if training uses `rows`
+        directly.
     power : ndarray () or (N,), optional
         The power α; None until it is chosen.
     memory : Memory, optional
