@@ -5,6 +5,7 @@
 # %% ../../nbs/internals/estimators/advice.ipynb #5024d72b
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -102,11 +103,9 @@ def points_gain(state: FittedState, rows: Rows) -> float:
     return float(bound_per_row(larger, rows, jitter) - before)
 
 # %% ../../nbs/internals/estimators/advice.ipynb #a0e32208
-WIDE_GAP = 0.01  # nats per row between the bounds
 # of the prior variance of f
 SMALL_SHARE = 0.01
 LARGE_SHARE = 0.2
-FEW_DIRECTIONS = 0.25  # of those there are
 WORTH = Gains(tails=0.05, varying=0.1, points=0.015)  # nats per row
 
 
@@ -171,241 +170,177 @@ class Judgement:
         """Whether more inducing points have been measured to gain."""
         return self.learned and not self.number_is_right and self.gains.points > WORTH.points
 
-    @property
-    def number_is_unsure(self) -> bool:
-        """Whether nothing was measured that tells how many inducing variables are needed."""
-        return not self.number_is_right and bool(np.isnan(self.gains.points))
-
-    @property
-    def has_wide_bounds(self) -> bool:
-        """Whether the bounds are far apart. The upper one is loose where hardly anything is
-        missing.
-        """
-        if self.bounds is None or self.unexplained <= SMALL_SHARE:
-            return False
-        low, high = self.bounds
-        return high - low > WIDE_GAP * self.record["n_samples"]
-
-    @property
-    def leaves_much(self) -> bool:
-        """Whether much is unexplained, and there are no bounds that tell more."""
-        return self.bounds is None and self.unexplained > LARGE_SHARE
-
 # %% ../../nbs/internals/estimators/advice.ipynb #d6cf288c
-SMALL_NOISE = {False: 1e-6, True: 1e-2}  # of the variance of the targets; at powers above 0.5
-HARMLESS = 1e-8  # jitter, relative: the default of the estimators
-NOISE_FLOOR = 3.0  # noise variance, in units of the variance that the jitter leaves unexplained
-MANY_LENGTHSCALES = 0.5  # of the number of rows
-COARSE = 1e-6  # error of the quadrature
-# of the precision, left in a cavity; above it, 90 % intervals of two likelihoods hold 81 to 90 %
-SHALLOW = 0.01
-NEAR_ONE = 0.8
-
-
 def with_page(text: str, page: str) -> str:
     """The advice, with the page of the site about the problem."""
     return f"{text} (see the page “{page}”)"
 
 
-def advise_on_nothing_learned(fit: Judgement) -> str | None:
-    """Predictions are those of the prior."""
-    return None if fit.learned else LEARNED_NOTHING
-
-
-def advise_on_convergence(fit: Judgement) -> str | None:
-    """Training or inference has not converged."""
+def advice_on_training(fit: Judgement) -> Iterator[str]:
+    """Predictions are those of the prior, or training or inference has not converged."""
+    if not fit.learned:
+        yield LEARNED_NOTHING
     if fit.state.report.converged:
-        return None
+        return
     if fit.record.get("interrupted"):
         text = "training was interrupted: fit again to train to the end"
     else:
         limit = fit.record.get("limit", "max_iter")
         text = f"it has not converged: raise `{limit}` or try another `power`"
-    return with_page(text, "Training that stops early")
+    yield with_page(text, "Training that stops early")
 
 
-def advise_on_crowding(fit: Judgement) -> str | None:
-    """Most of the inducing points nearly coincide with others."""
-    if not fit.crowded:
-        return None
-    text = (
-        f"{fit.coincidence[0]:.0%} of the inducing points nearly coincide with others, and "
-        f"{fit.unexplained:.1%} of the prior variance is unexplained: spread them over the "
-        "inputs (without `features`, k-means places them)"
-    )
-    return with_page(text, "Inducing points that pile up")
+def advice_on_points(fit: Judgement) -> Iterator[str]:
+    """Inducing points coincide, or more of them were measured to predict better."""
+    if fit.crowded:
+        text = (
+            f"{fit.coincidence[0]:.0%} of the inducing points nearly coincide with others, and "
+            f"{fit.unexplained:.1%} of the prior variance is unexplained: spread them over the "
+            "inputs (without `features`, k-means places them)"
+        )
+        yield with_page(text, "Inducing points that pile up")
+    if fit.needs_points:
+        text = (
+            "a larger `n_inducing` is likely to predict better: "
+            f"{2 * len(fit.state.model.features)} raise the bound at power 0 by "
+            f"{fit.gains.points:.2g} nats per row (or let 'auto' find how many)"
+        )
+        yield with_page(text, "Noise that explodes")
 
 
-def advise_on_more_points(fit: Judgement) -> str | None:
-    """More inducing points would predict better."""
-    if not fit.needs_points:
-        return None
-    text = (
-        f"a larger `n_inducing` is likely to predict better: {2 * len(fit.state.model.features)} "
-        f"raise the bound at power 0 by {fit.gains.points:.2g} nats per row (or let "
-        "'auto' find how many)"
-    )
-    return with_page(text, "Noise that explodes")
-
-
-def advise_on_tails(fit: Judgement) -> str | None:
-    """The errors have heavy tails."""
-    if not fit.learned or fit.gains.tails <= max(WORTH.tails, fit.gains.varying):
-        return None
-    return (
-        "the errors have heavy tails: `SparsePEP(likelihood='student_t')` is likely "
-        f"to fit better, by about {fit.gains.tails:.2g} nats per row"
-    )
-
-
-def advise_on_varying_noise(fit: Judgement) -> str | None:
-    """The noise varies with the inputs."""
-    if not fit.learned or fit.gains.varying <= max(WORTH.varying, fit.gains.tails):
-        return None
-    return (
-        "the noise varies with the inputs: "
-        "`SparsePEP(likelihood='heteroscedastic_gaussian')` is likely to fit better, "
-        f"by about {fit.gains.varying:.2g} nats per row"
-    )
-
-
-def advise_on_wide_bounds(fit: Judgement) -> str | None:
-    """The bounds on the evidence of the exact process are far apart."""
-    if not fit.number_is_unsure or not fit.has_wide_bounds:
-        return None
-    text = "the gap between the bounds is wide: a larger `n_inducing` may help"
-    return with_page(text, "Noise that explodes")
-
-
-def advise_on_unexplained_variance(fit: Judgement) -> str | None:
-    """The inducing variables leave much of the prior variance unexplained."""
-    if not fit.number_is_unsure or not fit.leaves_much:
-        return None
-    text = (
-        f"the inducing variables leave {fit.unexplained:.0%} of the prior variance unexplained: "
-        "a larger `n_inducing` may help"
-    )
-    return with_page(text, "Noise that explodes")
-
-
-def advise_on_fewer_points(fit: Judgement) -> str | None:
-    """The data determine few of the inducing variables."""
-    missing = fit.needs_points or (
-        fit.number_is_unsure and (fit.has_wide_bounds or fit.leaves_much)
-    )
-    if not fit.learned or fit.number_is_right or missing:
-        return None
-    n_directions = len(fit.state.model.features) * len(fit.state.posterior.functions)
-    if fit.record["determined_directions"] >= FEW_DIRECTIONS * n_directions:
-        return None
-    return (
-        "the data determine few of the inducing variables: a smaller `n_inducing` is "
-        "faster and likely to be as good"
-    )
+def advice_on_noise(fit: Judgement) -> Iterator[str]:
+    """The errors have heavy tails, or the noise varies with the inputs."""
+    tails, varying, _ = fit.gains
+    if fit.learned and tails > max(WORTH.tails, varying):
+        yield (
+            "the errors have heavy tails: `SparsePEP(likelihood='student_t')` is likely "
+            f"to fit better, by about {tails:.2g} nats per row"
+        )
+    if fit.learned and varying > max(WORTH.varying, tails):
+        yield (
+            "the noise varies with the inputs: "
+            "`SparsePEP(likelihood='heteroscedastic_gaussian')` is likely to fit better, "
+            f"by about {varying:.2g} nats per row"
+        )
 
 # %% ../../nbs/internals/estimators/advice.ipynb #193319ce
-def advise_on_jitter(fit: Judgement) -> str | None:
-    """Kuu needed more jitter than was asked for."""
-    if fit.record["jitter"] <= max(fit.state.settings.jitter, HARMLESS):
-        return None
-    text = (
-        f"Kuu needed a jitter of {fit.record['jitter']:g}, more than was asked for, "
-        "because some inducing variables nearly coincide: a smaller `n_inducing` may "
-        "do"
-    )
-    return with_page(text, "A Cholesky factorisation that fails")
+WIDE_GAP = 0.01  # nats per row between the bounds
+FEW_DIRECTIONS = 0.25  # of those there are
 
 
-def advise_on_noise_of_jitter(fit: Judgement) -> str | None:
-    """The noise may be what the jitter leaves unexplained."""
-    _, floor = fit.coincidence
-    if fit.noise_variance >= NOISE_FLOOR * floor:
-        return None
-    text = (
-        f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise "
-        f"variance {fit.noise_variance:.1g} may be due to it: try a smaller `jitter`, or fewer "
-        "inducing points"
-    )
-    return with_page(text, "A Cholesky factorisation that fails")
+def advice_on_number(fit: Judgement) -> Iterator[str]:
+    """Other numbers of inducing variables may do better, where no gain was measured."""
+    if fit.number_is_right or fit.needs_points:
+        return
+    unmeasured = np.isnan(fit.gains.points)
+    n_directions = len(fit.state.model.features) * len(fit.state.posterior.functions)
+    if unmeasured and has_wide_bounds(fit):
+        text = "the gap between the bounds is wide: a larger `n_inducing` may help"
+        yield with_page(text, "Noise that explodes")
+    elif unmeasured and fit.bounds is None and fit.unexplained > LARGE_SHARE:
+        text = (
+            f"the inducing variables leave {fit.unexplained:.0%} of the prior variance "
+            "unexplained: a larger `n_inducing` may help"
+        )
+        yield with_page(text, "Noise that explodes")
+    elif fit.learned and fit.record["determined_directions"] < FEW_DIRECTIONS * n_directions:
+        yield (
+            "the data determine few of the inducing variables: a smaller `n_inducing` is "
+            "faster and likely to be as good"
+        )
 
 
-def advise_on_lengthscales(fit: Judgement) -> str | None:
-    """More lengthscales were trained than the rows can determine."""
-    number = fit.record.get("n_lengthscales", 0)
-    n_rows = fit.record["n_samples"]
-    if number <= MANY_LENGTHSCALES * n_rows:
-        return None
-    text = (
-        f"{number} lengthscales were trained on {n_rows} rows, too few "
-        "to determine them: use one for all inputs (`ard='auto'` with "
-        "`standardize=True`, or a `kernel` that has one), keep them near the scale "
-        "of the data (`priors='weak'`), leave columns out, or add rows"
-    )
-    return with_page(text, "Lengthscales at their limits")
-
-
-def advise_on_small_noise(fit: Judgement) -> str | None:
-    """The noise is so small that it may be an artefact."""
-    share = SMALL_NOISE[bool(fit.highest_power > 0.5)]
-    if fit.noise_variance >= share * fit.record["target_variance"]:
-        return None
-    text = (
-        "the noise variance is very small, which near power 1 is often an artefact: "
-        "compare with a lower `power`; for data with outliers use "
-        "`SparsePEP(likelihood='student_t')`"
-    )
-    return with_page(text, "Noise that vanishes")
-
-
-def advise_on_short_intervals(fit: Judgement) -> str | None:
-    """Near power 1 intervals of some likelihoods are too short."""
-    kinds = (StudentT, HeteroscedasticGaussian)
-    if fit.highest_power <= NEAR_ONE or not isinstance(fit.state.likelihood, kinds):
-        return None
-    text = (
-        "intervals of this likelihood are often too short at powers near 1: compare "
-        "with a lower `power`"
-    )
-    return with_page(text, "Noise that vanishes")
-
-
-def advise_on_quadrature(fit: Judgement) -> str | None:
-    """The quadrature is inaccurate."""
-    if fit.record.get("quadrature_error", 0.0) <= COARSE:
-        return None
-    return (
-        "the quadrature is inaccurate for some data points, because the kernel's "
-        "variance is very large: start from a suitable `kernel`"
-    )
-
-
-def advise_on_shallow_cavity(fit: Judgement) -> str | None:
-    """One data point determines the posterior at itself."""
-    if fit.record.get("smallest_cavity", 1.0) >= SHALLOW:
-        return None
-    return (
-        "the posterior at some data point is determined almost entirely by this point "
-        "itself: look for it with `leave_one_out()`"
-    )
+def has_wide_bounds(fit: Judgement) -> bool:
+    """Whether the bounds are far apart. The upper one is loose where hardly anything is missing."""
+    if fit.bounds is None or fit.unexplained <= SMALL_SHARE:
+        return False
+    low, high = fit.bounds
+    return high - low > WIDE_GAP * fit.record["n_samples"]
 
 # %% ../../nbs/internals/estimators/advice.ipynb #92f0d250
-PIECES = (
-    advise_on_nothing_learned,
-    advise_on_convergence,
-    advise_on_crowding,
-    advise_on_more_points,
-    advise_on_tails,
-    advise_on_varying_noise,
-    advise_on_wide_bounds,
-    advise_on_unexplained_variance,
-    advise_on_fewer_points,
-    advise_on_jitter,
-    advise_on_noise_of_jitter,
-    advise_on_lengthscales,
-    advise_on_small_noise,
-    advise_on_short_intervals,
-    advise_on_quadrature,
-    advise_on_shallow_cavity,
+HARMLESS = 1e-8  # jitter, relative: the default of the estimators
+NOISE_FLOOR = 3.0  # noise variance, in units of the variance that the jitter leaves unexplained
+COARSE = 1e-6  # error of the quadrature
+# of the precision, left in a cavity; above it, 90 % intervals of two likelihoods hold 81 to 90 %
+SHALLOW = 0.01
+
+
+def advice_on_jitter(fit: Judgement) -> Iterator[str]:
+    """Kuu needed more jitter than was asked for, or the noise is what it leaves unexplained."""
+    page = "A Cholesky factorisation that fails"
+    jitter = fit.record["jitter"]
+    if jitter > max(fit.state.settings.jitter, HARMLESS):
+        text = (
+            f"Kuu needed a jitter of {jitter:g}, more than was asked for, because some inducing "
+            "variables nearly coincide: a smaller `n_inducing` may do"
+        )
+        yield with_page(text, page)
+    _, floor = fit.coincidence
+    if fit.noise_variance < NOISE_FLOOR * floor:
+        text = (
+            f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise "
+            f"variance {fit.noise_variance:.1g} may be due to it: try a smaller `jitter`, or fewer "
+            "inducing points"
+        )
+        yield with_page(text, page)
+
+
+def advice_on_integrals(fit: Judgement) -> Iterator[str]:
+    """The quadrature is inaccurate, or one data point determines the posterior at itself."""
+    if fit.record.get("quadrature_error", 0.0) > COARSE:
+        yield (
+            "the quadrature is inaccurate for some data points, because the kernel's "
+            "variance is very large: start from a suitable `kernel`"
+        )
+    if fit.record.get("smallest_cavity", 1.0) < SHALLOW:
+        yield (
+            "the posterior at some data point is determined almost entirely by this point "
+            "itself: look for it with `leave_one_out()`"
+        )
+
+# %% ../../nbs/internals/estimators/advice.ipynb #92f0d251
+MANY_LENGTHSCALES = 0.5  # of the number of rows
+SMALL_NOISE = {False: 1e-6, True: 1e-2}  # of the variance of the targets; at powers above 0.5
+NEAR_ONE = 0.8  # power, above which intervals of these likelihoods are too short
+OFTEN_TOO_SHORT = (StudentT, HeteroscedasticGaussian)
+
+
+def advice_on_parameters(fit: Judgement) -> Iterator[str]:
+    """Too many lengthscales, noise that may be an artefact, or intervals that are too short."""
+    number = fit.record.get("n_lengthscales", 0)
+    n_rows = fit.record["n_samples"]
+    if number > MANY_LENGTHSCALES * n_rows:
+        text = (
+            f"{number} lengthscales were trained on {n_rows} rows, too few "
+            "to determine them: use one for all inputs (`ard='auto'` with "
+            "`standardize=True`, or a `kernel` that has one), keep them near the scale "
+            "of the data (`priors='weak'`), leave columns out, or add rows"
+        )
+        yield with_page(text, "Lengthscales at their limits")
+    share = SMALL_NOISE[bool(fit.highest_power > 0.5)]
+    if fit.noise_variance < share * fit.record["target_variance"]:
+        text = (
+            "the noise variance is very small, which near power 1 is often an artefact: "
+            "compare with a lower `power`; for data with outliers use "
+            "`SparsePEP(likelihood='student_t')`"
+        )
+        yield with_page(text, "Noise that vanishes")
+    if fit.highest_power > NEAR_ONE and isinstance(fit.state.likelihood, OFTEN_TOO_SHORT):
+        text = (
+            "intervals of this likelihood are often too short at powers near 1: compare "
+            "with a lower `power`"
+        )
+        yield with_page(text, "Noise that vanishes")
+
+
+ASPECTS = (
+    advice_on_training,
+    advice_on_points,
+    advice_on_noise,
+    advice_on_number,
+    advice_on_jitter,
+    advice_on_parameters,
+    advice_on_integrals,
 )
 
 
@@ -414,4 +349,4 @@ def advice(state: FittedState, bounds: tuple[float, float] | None = None) -> lis
     about it; none if there is no problem.
     """
     fit = Judgement(state, bounds)
-    return [text for advise in PIECES if (text := advise(fit))]
+    return [text for aspect in ASPECTS for text in aspect(fit)]

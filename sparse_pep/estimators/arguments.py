@@ -193,35 +193,45 @@ class Arguments(BaseEstimator):
         return bool(self.standardize)
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #a97bf5da
-class Rule(NamedTuple):
-    """The values that an argument may have. A value that no field admits is refused, with an error
-    that ends in `words`.
-    """
+class Numbers(NamedTuple):
+    """Numbers with low ≤ value < high, or only the whole ones among them."""
 
-    words: str
-    interval: tuple[float, float] | None = None  # numbers with low ≤ value < high
-    whole: bool = False  # whether these numbers must be whole
-    texts: Collection[str] = ()  # strings that are admitted
-    kinds: tuple[type, ...] = ()  # classes of instances, but not `Kernel` and `Features` themselves
-    entries: tuple[type, ...] = ()  # classes of the entries of a collection
-    fewest: int = 0  # smallest number of entries
+    low: float
+    high: float = np.inf
+    whole: bool = False
 
-    def admits(self, value: object) -> bool:
-        """Whether an argument may have this value."""
-        if isinstance(value, str):
-            return value in self.texts
-        if self.interval is not None and is_number(value):
-            low, high = self.interval
-            return low <= value < high and (not self.whole or float(value).is_integer())
-        if isinstance(value, self.kinds):
-            return type(value) not in (Kernel, Features)
-        return bool(self.entries) and self.admits_entries(value)
+    def admit(self, value: object) -> bool:
+        """Whether a value is one of these numbers."""
+        if not is_number(value) or not self.low <= value < self.high:
+            return False
+        return not self.whole or value % 1 == 0
 
-    def admits_entries(self, value: object) -> bool:
-        """Whether an argument may be this collection."""
+
+class ListOf(NamedTuple):
+    """Collections in one dimension with at least so many entries, all of one class."""
+
+    entries: type
+    fewest: int = 0
+
+    def admit(self, value: object) -> bool:
+        """Whether a value is such a collection."""
         if not isinstance(value, Collection) or getattr(value, "ndim", 1) != 1:
             return False
         return len(value) >= self.fewest and all(isinstance(part, self.entries) for part in value)
+
+
+Option = str | type | Numbers | ListOf | None
+
+
+def admits(option: Option, value: object) -> bool:
+    """Whether a value is the text or None that is admitted, an instance of the class, but not of
+    `Kernel` and `Features` themselves, or one of the numbers or collections.
+    """
+    if isinstance(value, str) or value is None:
+        return value == option
+    if isinstance(option, type):
+        return isinstance(value, option) and type(value) not in (Kernel, Features)
+    return isinstance(option, (Numbers, ListOf)) and option.admit(value)
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #012e1759
 POWER_NAMES = ("auto", "log_loss", "held_out")
@@ -238,92 +248,62 @@ KERNELS |= {
     "exponential": Matern12,
     "rational_quadratic": RationalQuadratic,
 }
-LOCAL_NAMES = ("auto", "blocks")
 N_NEIGHBOURS = 20  # for `local="auto"`
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #3a3147a3
-NONE = type(None)
-ABOVE_ZERO = np.nextafter(0.0, 1.0)
-POSITIVE = Rule("be a positive number", interval=(ABOVE_ZERO, np.inf))
-COUNT = Rule("be a positive whole number", interval=(1, np.inf), whole=True)
-FLAG = Rule("be True or False", interval=(0, 2), whole=True, kinds=(bool, np.bool_))
-RULES = {
-    **dict.fromkeys(("tol", "learning_rate"), POSITIVE),
-    **dict.fromkeys(("max_iter", "batch_size", "n_epochs"), COUNT),
-    "n_restarts": Rule("be a whole number, 0 or more", interval=(0, np.inf), whole=True),
-    "max_time": Rule(
-        "be a positive number of seconds, or None", interval=POSITIVE.interval, kinds=(NONE,)
-    ),
-    "noise_variance": Rule(
-        "be a positive number, or a GroupedGaussian",
-        interval=POSITIVE.interval,
-        kinds=(GroupedGaussian,),
-    ),
-    "n_inducing": Rule(
-        "be a positive whole number, or 'auto'",
-        interval=COUNT.interval,
-        whole=True,
-        texts=("auto",),
-    ),
-    "tight": FLAG,
+POSITIVE = Numbers(np.nextafter(0.0, 1.0))
+COUNT = Numbers(1, whole=True)
+WHOLE = Numbers(0, whole=True)
+FLAG = (Numbers(0, 2, whole=True), bool, np.bool_)
+RULES: dict[str, tuple[str, tuple[Option, ...]]] = {
+    **dict.fromkeys(("tol", "learning_rate"), ("be a positive number", (POSITIVE,))),
     **dict.fromkeys(
-        ("ard", "standardize"),
-        Rule(
-            "be True, False or 'auto'",
-            interval=FLAG.interval,
-            whole=True,
-            texts=("auto",),
-            kinds=FLAG.kinds,
-        ),
+        ("max_iter", "batch_size", "n_epochs"), ("be a positive whole number", (COUNT,))
     ),
-    "verbose": Rule(
-        "be True, False or a whole number, 0 or more",
-        interval=(0, np.inf),
-        whole=True,
-        kinds=(bool,),
-    ),
-    "jitter": Rule("lie in [0, 1), relative to the diagonal of Kuu", interval=(0.0, 1.0)),
-    "training": Rule(
+    "n_restarts": ("be a whole number, 0 or more", (WHOLE,)),
+    "max_time": ("be a positive number of seconds, or None", (POSITIVE, None)),
+    "noise_variance": ("be a positive number, or a GroupedGaussian", (POSITIVE, GroupedGaussian)),
+    "n_inducing": ("be a positive whole number, or 'auto'", (COUNT, "auto")),
+    "tight": ("be True or False", FLAG),
+    **dict.fromkeys(("ard", "standardize"), ("be True, False or 'auto'", (*FLAG, "auto"))),
+    "verbose": ("be True, False or a whole number, 0 or more", (WHOLE, bool)),
+    "jitter": ("lie in [0, 1), relative to the diagonal of Kuu", (Numbers(0.0, 1.0),)),
+    "training": (
         "be 'lbfgs', 'adam', an LBFGS or Adam object, or None",
-        texts=("lbfgs", "adam"),
-        kinds=(NONE, LBFGS, Adam),
+        ("lbfgs", "adam", LBFGS, Adam, None),
     ),
-    "local": Rule(
+    "local": (
         "be the number of neighbours, 'auto', 'blocks' or None",
-        interval=COUNT.interval,
-        whole=True,
-        texts=LOCAL_NAMES,
-        kinds=(NONE,),
+        (COUNT, "auto", "blocks", None),
     ),
-    "monotone": Rule("be a dictionary such as {'dose': 1}, or None", kinds=(NONE, Mapping)),
-    "column_types": Rule(
+    "monotone": ("be a dictionary such as {'dose': 1}, or None", (Mapping, None)),
+    "column_types": (
         "be 'from_dtype' or a dictionary such as {'zip': 'category'}",
-        texts=("from_dtype",),
-        kinds=(dict,),
+        ("from_dtype", dict),
     ),
-    "power": Rule(
+    "power": (
         f"be numbers in [0, 1], or one of {', '.join(POWER_NAMES)}",
-        texts=POWER_NAMES,
-        kinds=(object,),
+        (*POWER_NAMES, object),
     ),
-    "fixed": Rule("be a list of names, such as ['features.Z']", entries=(str,)),
-    "kernel": Rule(
+    "fixed": ("be a list of names, such as ['features.Z']", (ListOf(str),)),
+    "kernel": (
         f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None",
-        texts=KERNELS,
-        kinds=(NONE, Kernel),
+        (*KERNELS, Kernel, None),
     ),
-    "priors": Rule(
+    "priors": (
         "be a dictionary from names of parameters to priors, or 'weak', or None",
-        texts=("weak",),
-        kinds=(NONE, Mapping),
+        ("weak", Mapping, None),
     ),
-    "features": Rule(
+    "features": (
         "be a sparse_pep Features object, or a list of them, or None",
-        kinds=(NONE, Features),
-        entries=(Features,),
-        fewest=1,
+        (Features, ListOf(Features, fewest=1), None),
     ),
 }
+
+
+def is_admitted(name: str, value: object) -> bool:
+    """Whether an argument may have this value."""
+    return any(admits(option, value) for option in RULES[name][1])
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #6e0c4778
 def check_arguments(options: Arguments) -> None:
@@ -331,11 +311,11 @@ def check_arguments(options: Arguments) -> None:
     invalid, which says what it must be and what was given.
     """
     values = dict(vars(options))
-    if RULES["training"].admits(options.training) and options._trainer is not None:
+    if is_admitted("training", options.training) and options._trainer is not None:
         values |= vars(options._trainer)
-    for name, rule in RULES.items():
-        if name in values and not rule.admits(values[name]):
-            raise ValueError(f"`{name}` must {rule.words}; got {short_repr(values[name])}.")
+    for name, (words, _) in RULES.items():
+        if name in values and not is_admitted(name, values[name]):
+            raise ValueError(f"`{name}` must {words}; got {short_repr(values[name])}.")
     if values.get("checkpoint") is not None:
         require_checkpoint(options, values["checkpoint"])
     held_out = isinstance(options.power, str) and options.power == "held_out"
