@@ -6,9 +6,10 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #57a28003
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.sources import Source
@@ -54,6 +55,25 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #obs00004
 MOST_SIGNS = 30  # signs that are observed along a column while everything is trained
+
+
+def signs_of(
+    monotone: Mapping[str | int, int], X: ndarray, names: Sequence[str], rng: np.random.Generator
+) -> list[SlopeSign]:
+    """Signs of slopes along the columns that `monotone` names, at centres of the inputs."""
+    D = X.shape[1]
+    signs = []
+    for name, sign in monotone.items():
+        column = names.index(name) if name in names else name
+        if column not in range(D) or sign not in (-1, 1):
+            raise ValueError(
+                "`monotone` must give 1 or -1 for columns of X, "
+                f"{short_repr(names or list(range(D)))}; got {short_repr(monotone)}."
+            )
+        signs.append(SlopeSign(kmeans_points(X, MOST_SIGNS, rng), int(column), sign))
+    return signs
+
+
 Column = ArrayLike | None  # a number for each row, if given
 
 
@@ -75,17 +95,7 @@ def with_signs(
             "`monotone` needs data in memory, no `blocks` and one `power`; otherwise give "
             "observations, with SlopeSign among them."
         )
-    monotone = dict(options.monotone or {})
-    signs = []
-    for name, sign in monotone.items():
-        column = names.index(name) if name in names else name
-        if column not in range(rows.n_dims) or sign not in (-1, 1):
-            raise ValueError(
-                "`monotone` must give 1 or -1 for columns of X, "
-                f"{short_repr(names or list(range(rows.n_dims)))}; got "
-                f"{short_repr(monotone)}."
-            )
-        signs.append(SlopeSign(kmeans_points(rows.X, MOST_SIGNS, rng), int(column), sign))
+    signs = signs_of(dict(options.monotone or {}), rows.X, names, rng)
     n_signs = sum(len(sign.X) for sign in signs)
     if weight is not None:
         weight = np.append(weight, np.ones(n_signs))
