@@ -300,7 +300,7 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
         assert killed.returncode == -signal.SIGKILL
         assert not (tmp_path / "model.npz").exists()
         state = read_archive(tmp_path / "c.npz", "sparse_pep checkpoint", 1)
-        assert len(state["question"]) == n_evaluations
+        assert len(state["evaluations"]) == n_evaluations
     done = run("model.npz --checkpoint c.npz --json")
     assert json.loads(done.stdout)["file"] == "model.npz"
     assert not (tmp_path / "c.npz").exists()

@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/training/checkpoint.ipynb #57a30003
 import errno
 import time
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,43 +35,8 @@ class CachedEvaluation:
 # %% ../../nbs/internals/training/checkpoint.ipynb #35cbcaea
 FORMAT = "sparse_pep checkpoint"
 FORMAT_VERSION = 1
-COLUMNS = [field.name for field in fields(CachedEvaluation) if field.name != "start"]
 RARELY = 10.0  # time between two saves, in units of the time that a save takes
 State = dict[str, Any]  # arrays, values for JSON, and dictionaries of these
-
-# %% ../../nbs/internals/training/checkpoint.ipynb #57a30005
-def columns_of(evaluations: list[CachedEvaluation]) -> State:
-    """The evaluations as they are saved: a column for each field, and those sites that are kept, by
-    the number of their evaluation.
-    """
-    columns: State = {}
-    for name in COLUMNS:
-        columns[name] = np.array([getattr(evaluation, name) for evaluation in evaluations])
-    starts = {}
-    for i, evaluation in enumerate(evaluations):
-        if evaluation.start is not None:
-            starts[str(i)] = evaluation.start
-    return {"starts": starts, **columns}
-
-
-def evaluations_in(state: State) -> list[CachedEvaluation]:
-    """The evaluations of which `columns_of` made a state; none if it is a state of another kind."""
-    if not state.keys() >= set(COLUMNS):
-        return []
-    evaluations = []
-    for i, gradient in enumerate(state["gradient"]):
-        evaluations.append(
-            CachedEvaluation(
-                question=str(state["question"][i]),
-                log_evidence=float(state["log_evidence"][i]),
-                gradient=gradient,
-                converged=bool(state["converged"][i]),
-                n_sweeps=int(state["n_sweeps"][i]),
-                jitter=float(state["jitter"][i]),
-                start=state["starts"].get(str(i)),
-            )
-        )
-    return evaluations
 
 # %% ../../nbs/internals/training/checkpoint.ipynb #b190c2b6
 class Checkpoint:
@@ -101,7 +66,8 @@ class Checkpoint:
         self.version = version_of(path)  # of the file that this process has read or written
         self.failed = False  # whether the last save failed
         self.state: State = self._read() if self.path.exists() else {}
-        self.evaluations = evaluations_in(self.state)
+        saved = self.state.get("evaluations", {})  # by their numbers; other training has none
+        self.evaluations = [CachedEvaluation(**evaluation) for evaluation in saved.values()]
         self.place = 0  # how many of them were asked for
         self.first = 0  # the first one of this run of the optimiser
         self.saved = time.monotonic()
@@ -148,7 +114,8 @@ class Checkpoint:
 
     def save(self) -> None:
         """Write the list to the file."""
-        self.write(columns_of(self.evaluations))
+        evaluations = {str(i): vars(record) for i, record in enumerate(self.evaluations)}
+        self.write({"evaluations": evaluations})
 
     def write(self, state: State) -> None:
         """Write a state of training to the file. If that fails, because the disk is full for
