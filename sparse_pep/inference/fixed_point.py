@@ -130,7 +130,8 @@ class Search:
     @property
     def finest(self) -> float:
         """The finest relative accuracy of the quadrature."""
-        return float(np.clip(self.options.tol**2, *FINEST_AND_COARSEST))
+        finest, coarsest = FINEST_AND_COARSEST
+        return min(max(self.options.tol**2, finest), coarsest)
 
     @property
     def usable(self) -> bool:

@@ -52,7 +52,7 @@ def per_row(n_rows: int, **values: float | ndarray) -> list[ndarray]:
                 f"the {n_rows} rows; got shape {value.shape}."
             )
         low, high = LIMITS[name]
-        if not np.all((value >= low) & (value <= high)):
+        if not ((value >= low) & (value <= high)).all():
             raise ValueError(f"`{name}` must lie in [{low:g}, {high:g}]; got {value}.")
         arrays.append(np.zeros(n_rows) + value)
     return arrays

@@ -95,7 +95,7 @@ def _call(routine: Callable[..., None], *arguments: bytes | float | ndarray) -> 
     passed: list[object] = []
     for argument in arguments:
         if isinstance(argument, ndarray):
-            passed.append(argument.__array_interface__["data"][0])
+            passed.append(argument.ctypes.data)
         elif isinstance(argument, int):
             passed.append(ctypes.c_int(argument))
         elif isinstance(argument, float):

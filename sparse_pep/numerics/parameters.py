@@ -86,15 +86,16 @@ def from_vector(vector: ndarray, like: Parameters) -> Parameters:
     (P,).
     """
     vector = np.asarray(vector, dtype=float)
-    ends = np.cumsum([np.size(value) for value in like.values()], dtype=int)
     total = sum(map(np.size, like.values()))
     if len(vector) != total:
         raise ValueError(f"expected {total} parameters ({', '.join(like)}); got {len(vector)}.")
-    parts = np.split(vector, ends)
-    return {
-        name: part.reshape(np.shape(value))
-        for (name, value), part in zip(like.items(), parts, strict=False)
-    }
+    parameters = {}
+    end = 0
+    for name, value in like.items():
+        start = end
+        end += np.size(value)
+        parameters[name] = vector[start:end].reshape(np.shape(value))
+    return parameters
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #777efe35
 def numbered(parts: Sequence[Parameters]) -> Parameters:

@@ -17,10 +17,10 @@ from ..inference import Rows
 from ..kernels import Kernel, SquaredExponential
 from ..likelihoods import Gaussian, Likelihood
 from ..model import Model
-from ..numerics.linalg import add_weighted, factorise, mirror, solve_lower
-from ..numerics.threads import chunk_slices, one_blas_thread
-from ..regression import gaussian_sites
-from ..sites import posterior_from_sums, unexplained_variance
+from ..numerics.linalg import factorise, solve_lower
+from ..numerics.threads import one_blas_thread
+from ..regression import whitened_evidence
+from ..sites import unexplained_variance
 
 # %% ../../nbs/17b_initialise.ipynb #792eb54f
 SAMPLE_ROWS = 20_000  # k-means and comparisons of starting values use at most this many rows
@@ -137,29 +137,18 @@ NOISES = (0.5, 0.1, 0.01)  # in units of the kernel's variance
 
 def noise_evidences(model: Model, rows: Rows, noises: Sequence[float]) -> ndarray:
     """The log evidence at power 0.5, in nats, with each of J Gaussian noise variances (J,) in the
-    place of the likelihood. They share the covariances: cost (1 + J)NM² flops.
+    place of the likelihood. They share the covariances: cost (1 + J)NM² flops, memory O(NM).
     """
-    M = len(model.features)
-    J = len(noises)
     Kuu = factorise(model.features.Kuu(model.kernel), 1e-8, "Kuu")
+    V = solve_lower(Kuu, model.features.Kuf(model.kernel, rows.X))
+    dff, _ = unexplained_variance(model.kernel.diag(rows.X), V)
     y = (rows.y.T - model.mean(rows.X).T).T
-    weight = np.broadcast_to(rows.weight, len(y))
-    known = np.broadcast_to(rows.known_variance, len(y))
-    values = np.zeros(J)
-    precisions = np.zeros((J, M, M))
-    shifts = np.zeros((J, M, *y.shape[1:]))
-    for part in chunk_slices(len(y), M):
-        V = solve_lower(Kuu, model.features.Kuf(model.kernel, rows.X[part]))
-        dff, _ = unexplained_variance(model.kernel.diag(rows.X[part]), V)
-        for j, noise in enumerate(noises):
-            precision, shift, terms = gaussian_sites(y[part], dff, noise + known[part], 0.5)
-            add_weighted(precisions[j], V, weight[part] * precision)
-            shifts[j] += V @ (weight[part] * shift.T).T
-            values[j] += weight[part] @ terms
-    for j, precision in enumerate(mirror(precisions)):
-        q = posterior_from_sums(Kuu, precision, shifts[j])
-        values[j] += 0.5 * np.vdot(q.b, q.b) - q.b[0].size * q.B.half_log_det
-    return values
+    values = []
+    for noise in noises:
+        variance = noise + rows.known_variance
+        fit = whitened_evidence(Kuu, V, dff, y, variance, 0.5, rows.weight)
+        values.append(fit.log_evidence)
+    return np.array(values)
 
 
 def search_initial_lengthscale(model: Model, rows: Rows) -> Model:

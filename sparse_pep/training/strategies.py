@@ -6,9 +6,9 @@
 __all__ = ['advised_power', 'PowerSearch', 'held_out_density', 'held_out_power']
 
 # %% ../../nbs/19c_strategies.ipynb #57a37003
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -31,20 +31,9 @@ from .options import Clock, TrainingOptions, TrainingResult
 from .run import train
 
 # %% ../../nbs/19c_strategies.ipynb #57a37008
-class Strategy(Protocol):
-    """What trains a model: `train` itself, or a choice that is made around it."""
-
-    def __call__(
-        self,
-        model: Model,
-        problem: Problem,
-        options: TrainingOptions,
-        rng: np.random.Generator,
-        clock: Clock,
-    ) -> TrainingResult:
-        """The result of training from `model`; if the strategy changes the problem, the result
-        has the new one.
-        """
+# What trains a model: `train` itself, or a choice that is made around it. If a strategy changes the
+# problem, the result has the new one.
+Strategy = Callable[[Model, Problem, TrainingOptions, np.random.Generator, Clock], TrainingResult]
 
 
 def keep_parameters(
