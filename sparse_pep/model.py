@@ -195,9 +195,8 @@ class BlockCovariances:
         return Kuf, [Kbb for Kbb, _ in parts], pull
 
 # %% ../nbs/17_model.ipynb #8c8ac097
-def known_sites(model: Model, problem: Problem, targets: TargetRows) -> KnownSites:
-    """The sites of rows in memory with Gaussian noise."""
-    rows = problem.rows
+def known_sites(model: Model, rows: Rows, targets: TargetRows, tight: bool) -> KnownSites:
+    """The sites of rows with Gaussian noise."""
     variance = model.likelihood.noise_variance
     groups = None
     trained = variance
@@ -208,7 +207,7 @@ def known_sites(model: Model, problem: Problem, targets: TargetRows) -> KnownSit
     return KnownSites(
         targets=targets,
         noise_variance=noise,
-        tight=problem.tight,
+        tight=tight,
         trained=trained / noise,
         groups=groups,
         n_groups=np.size(variance),
@@ -216,13 +215,17 @@ def known_sites(model: Model, problem: Problem, targets: TargetRows) -> KnownSit
 
 
 def make_shard(
-    model: Model, Kuu: Factor, problem: Problem, stored: Stored | None = None, keeps: bool = False
+    model: Model,
+    Kuu: Factor,
+    problem: Problem,
+    rows: Rows,
+    stored: Stored | None = None,
+    keeps: bool = False,
 ) -> Shard:
-    """The rows in memory of a problem, combined with a model; `stored` is the state of a search for
-    their sites, or the sites. If q depends on no summary of earlier data, the latent functions
-    have the mean 0 at the fixed point, if the likelihood is `shift_invariant`.
+    """Some rows of a problem, combined with a model; `stored` is the state of a search for their
+    sites, or the sites. If q depends on no summary of earlier data, the latent functions have the
+    mean 0 at the fixed point, if the likelihood is `shift_invariant`.
     """
-    rows = problem.rows
     if rows.y is None:
         raise ValueError("the data have no targets `y`, which training needs.")
     X = rows.X
@@ -236,7 +239,7 @@ def make_shard(
     sites: Sites
     if model.likelihood.sites_known:
         targets = TargetRows((y.T - offset).T, power, weight, pull_mean)
-        sites = known_sites(model, problem, targets)
+        sites = known_sites(model, rows, targets, problem.tight)
     else:
         sites = IteratedSites(
             targets=TargetRows(y, power, weight, pull_mean),
@@ -250,13 +253,6 @@ def make_shard(
     if rows.blocks is not None:
         covariances = BlockCovariances(model, X)
     return Shard(Kuu, covariances, sharing, keeps, rows.first)
-
-
-def shard_of_piece(
-    model: Model, Kuu: Factor, problem: Problem, piece: Rows, stored: Stored | None = None
-) -> Shard:
-    """The result of `make_shard` for a piece of the data of a problem."""
-    return make_shard(model, Kuu, replace(problem, rows=piece), stored)
 
 # %% ../nbs/17_model.ipynb #33ae4ac0
 @dataclass(frozen=True, eq=False)
@@ -319,13 +315,13 @@ def shards_of(model: Model, problem: Problem, Kuu: Factor, start: object = None)
     earlier = earlier_shards(model, problem, Kuu)
     if rows.resident:
         (piece,) = rows.pieces()
-        problem = replace(problem, rows=piece._replace(first=0))
-        return Shards([make_shard(model, Kuu, problem, keeps=True), *earlier])
+        shard = make_shard(model, Kuu, problem, piece._replace(first=0), keeps=True)
+        return Shards([shard, *earlier])
     without_rows = replace(problem, rows=Rows(np.empty((0, rows.n_dims))))  # sent to workers
     return Shards(
         local=earlier,
         source=rows,
-        make=partial(shard_of_piece, model, Kuu, without_rows),
+        make=partial(make_shard, model, Kuu, without_rows),
         state=None if isinstance(start, ndarray) else start,
         source_known=model.likelihood.sites_known,
     )
