@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
-from numpy.typing import ArrayLike
 
 from sparse_pep.numerics.linalg import (
     Factor,
@@ -87,7 +86,7 @@ def evidence(
     y: ndarray,
     noise_variance: float | ndarray,
     power: float | ndarray,
-    weight: ArrayLike = 1.0,
+    weight: float | ndarray = 1.0,
     tight: bool = False,
 ) -> Evidence:
     """log Z_PEP and q(u) for Gaussian noise, at the fixed point of Power EP.
@@ -136,9 +135,9 @@ def whitened_evidence(
     V: ndarray,
     dff: ndarray,
     y: ndarray,
-    noise_variance: ArrayLike,
-    power: ArrayLike,
-    weight: ArrayLike = 1.0,
+    noise_variance: float | ndarray,
+    power: float | ndarray,
+    weight: float | ndarray = 1.0,
     tight: bool = False,
 ) -> Evidence:
     """The result of `evidence` from the factor of Kuu, V = Luu⁻¹ Kuf (M, N) and the unexplained
