@@ -21,13 +21,16 @@ from sparse_pep.estimators.conclude import (
 )
 from .fitted import FittedEstimator
 from .fitting import Data, Run
-from .functionals import encoded_data, with_observation_model
+from sparse_pep.estimators.functionals import (
+    encoded_data,
+    with_monotone_signs,
+    with_observation_model,
+)
 from sparse_pep.estimators.ingest import (
     RawData,
     TargetKind,
     ingest,
     require_noise_for_known_variance,
-    with_monotone_signs,
 )
 from .inputs import InputColumns
 from .starting import require_trainable_units, starting_model

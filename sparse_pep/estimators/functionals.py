@@ -5,13 +5,15 @@
 # %% ../../nbs/internals/estimators/functionals.ipynb #e2b8c0fd
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy import ndarray
+from numpy.typing import ArrayLike
 
 from ..data.encoder import Encoder
+from ..data.sources import Source, joined
 from .arguments import Arguments
 from .fitting import Data, Run, rows_of_arrays
 from .ingest import Ingested, RawData
@@ -20,53 +22,32 @@ from ..likelihoods import Gaussian, GroupedGaussian, Likelihood, Probit
 from ..likelihoods.heteroscedastic import GaussianByRow, SwitchedLikelihood
 from ..model import Model
 from ..numerics.validation import require_each, short_repr
-from ..observations import Observation, Observed
+from ..observations import Observation, Observed, SlopeSign, Value
+from ..training import kmeans_points
 
 # %% auto #0
 __all__ = []
 
 # %% ../../nbs/internals/estimators/functionals.ipynb #0074815c
-@dataclass(frozen=True, eq=False)
-class FunctionalRows:
-    """The rows of all observations, encoded for the model: inputs with their functionals (N, 2D +
-    2), targets (N,), known variances (N,) or None, and the likelihoods of the groups.
-    """
-
-    X: ndarray
-    y: ndarray
-    known_variance: ndarray | None
-    parts: Sequence[Likelihood]
-
-
 def encoded_data(ingested: Ingested, encoder: Encoder, options: Arguments, run: Run) -> Data:
-    """The data of a fit, encoded for the model."""
-    data = ingested.data.encoded(encoder)
-    if ingested.observed is None:
-        return data
-    return encode_observations(options, ingested.observed, encoder, data, run)
-
-
-def encode_observations(
-    options: Arguments,
-    observed: RawData,
-    encoder: Encoder,
-    values: Data,
-    run: Run,
-) -> Data:
-    """The data of a fit to observations, with the likelihoods of their groups, of which the first
-    is that of the `values`. Weights and known variances have a number for each row of all
-    observations.
+    """The data of a fit, encoded for the model. Those of observations have the likelihoods of
+    their groups, of which the first is that of the values. Weights and known variances have a
+    number for each row of all observations.
     """
+    values = ingested.data.encoded(encoder)
+    observed = ingested.observed
+    if observed is None:
+        return values
     require_no_mean_and_local(options)
     require_single_function(encoder.likelihood)
-    rows = functional_rows(observed.observations, encoder)
-    known = rows.known_variance
+    rows, parts = functional_rows(observed.observations, encoder)
+    known = np.broadcast_to(rows.known_variance, rows.n_data)
     if observed.known_variance is not None:
         what = "the known noise variance of each target"
         known = known + require_each(observed.known_variance, "known_variance", len(known), what)
     known = known / np.max(encoder.y_scale) ** 2 if np.any(known) else None
     data = rows_of_arrays(options, Rows(rows.X, rows.y), observed.sample_weight, known, run)
-    return replace(data, values=values, parts=rows.parts)
+    return replace(data, values=values, parts=parts)
 
 
 def require_no_mean_and_local(options: Arguments) -> None:
@@ -88,27 +69,27 @@ def require_single_function(likelihood: Likelihood) -> None:
         )
 
 # %% ../../nbs/internals/estimators/functionals.ipynb #451f503a
-def functional_rows(observations: Sequence[Observation], encoder: Encoder) -> FunctionalRows:
-    """The rows of all observations. ValueError if a noise variance is given that is not Gaussian
-    noise.
+def functional_rows(
+    observations: Sequence[Observation], encoder: Encoder
+) -> tuple[Rows, list[Likelihood]]:
+    """The rows of all observations, encoded for the model: inputs with their functionals (N, 2D +
+    2), targets and known variances in the user's units; and the likelihoods of their groups.
+    ValueError if a noise variance is given that is not Gaussian noise.
     """
     leading = leading_observation(observations)
     parts = [encoder.likelihood]
     if leading is not None and leading.noise_variance:
         parts = [GaussianByRow(0.0)]
-    X = []
-    y = []
-    known = []
+    pieces = []
     for observation in observations:
         targets = encoded_targets(observation, encoder)
         likelihood = likelihood_of(observation, encoder, targets)
         group = 0 if observation is leading else group_of(likelihood, parts)
         if group == len(parts):
             parts.append(likelihood)
-        X.append(encoder.inputs(observation.rows(group)))
-        y.append(targets)
-        known.append(np.full(len(targets), observation.noise_variance or 0.0))
-    return FunctionalRows(np.concatenate(X), np.concatenate(y), np.concatenate(known), parts)
+        X = encoder.inputs(observation.rows(group))
+        pieces.append(Rows(X, targets, known_variance=observation.noise_variance or 0.0))
+    return joined(pieces), parts
 
 
 def leading_observation(observations: Sequence[Observation]) -> Observation | None:
@@ -160,6 +141,55 @@ def group_of(likelihood: Likelihood, parts: Sequence[Likelihood]) -> int:
         if part == likelihood and not part.parameters():
             return k
     return len(parts)
+
+# %% ../../nbs/internals/estimators/functionals.ipynb #data0002
+MOST_SIGNS = 30  # signs that are observed along a column while everything is trained
+
+
+def slope_signs(
+    monotone: Mapping[int | str, int], X: ndarray, names: Sequence[str], rng: np.random.Generator
+) -> list[SlopeSign]:
+    """Observed signs of slopes at centres of the inputs X (N, D), whose columns may have names."""
+    signs = []
+    for name, sign in monotone.items():
+        column = names.index(name) if name in names else name
+        if column not in range(X.shape[1]) or sign not in (-1, 1):
+            raise ValueError(
+                "`monotone` must give 1 or -1 for columns of X, "
+                f"{short_repr(names or list(range(X.shape[1])))}; got {short_repr(monotone)}."
+            )
+        signs.append(SlopeSign(kmeans_points(X, MOST_SIGNS, rng), int(column), sign))
+    return signs
+
+
+def with_monotone_signs(options: Arguments, ingested: Ingested, run: Run) -> Ingested:
+    """The data as observations, with the signs of slopes that `monotone` asks for."""
+    rows = ingested.data.rows
+    if isinstance(rows, Source) or options.blocks is not None or np.ndim(options.power):
+        raise ValueError(
+            "`monotone` needs data in memory, no `blocks` and one `power`; otherwise give "
+            "observations, with SlopeSign among them."
+        )
+    weight = np.broadcast_to(rows.weight, rows.n_data)
+    known_variance = np.broadcast_to(rows.known_variance, rows.n_data)
+    observed = RawData([Value(rows.X, rows.y)], None, weight, known_variance)
+    observed = ingested.observed or observed
+    names = ingested.columns.input_names or []
+    signs = slope_signs(dict(options.monotone or {}), rows.X, names, run.rng)
+    n_signs = sum(len(sign.X) for sign in signs)
+    return replace(
+        ingested,
+        observed=RawData(
+            X=[*(observed.observations or []), *signs],
+            sample_weight=extended(observed.sample_weight, n_signs, 1.0),
+            known_variance=extended(observed.known_variance, n_signs, 0.0),
+        ),
+    )
+
+
+def extended(column: ArrayLike | None, n_rows: int, value: float) -> ndarray | None:
+    """A column, if it is given, with a value for so many further rows."""
+    return None if column is None else np.append(column, np.full(n_rows, value))
 
 # %% ../../nbs/internals/estimators/functionals.ipynb #3da3267a
 def with_observation_model(model: Model, data: Data) -> Model:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,6 @@ from sparse_pep.estimators.inputs import (
     numeric_columns,
     require_source_columns,
 )
-from .strategies import with_signs
 from ..inference import Rows
 from ..likelihoods import Likelihood
 from sparse_pep.numerics.validation import (
@@ -47,7 +46,7 @@ from sparse_pep.numerics.validation import (
     short_repr,
     warn_caller,
 )
-from ..observations import Observation, Value
+from ..observations import Observation
 from ..training.initialise import SAMPLE_ROWS
 
 # %% auto #0
@@ -331,27 +330,3 @@ def data_of_values(options: Arguments, observations: Sequence[Observation], run:
         sample = rows.at(chosen_rows(rows.n_data, SAMPLE_ROWS, run.rng))
     sample, _ = distinct_rows(sample)
     return Data(rows, sample, sample)
-
-
-def with_monotone_signs(options: Arguments, ingested: Ingested, run: Run) -> Ingested:
-    """The data as observations, with the signs of slopes that `monotone` asks for."""
-    observed = ingested.observed or values_as_observations(ingested.data)
-    observations, weight, known_variance = with_signs(
-        options,
-        ingested.data,
-        observed.observations,
-        observed.sample_weight,
-        observed.known_variance,
-        ingested.columns.input_names or [],
-        run.rng,
-    )
-    observed = RawData(observations, None, weight, known_variance)
-    return replace(ingested, observed=observed)
-
-
-def values_as_observations(data: Data) -> RawData:
-    """The rows of a table as observations of function values."""
-    rows = data.rows if data.in_memory else data.unique_rows
-    weight = np.broadcast_to(rows.weight, rows.n_data)
-    known_variance = np.broadcast_to(rows.known_variance, rows.n_data)
-    return RawData([Value(rows.X, rows.y)], None, weight, known_variance)
