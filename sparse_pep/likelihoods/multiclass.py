@@ -269,18 +269,6 @@ def without_each(g: ndarray) -> ndarray:
     return out
 
 # %% ../../nbs/09_multiclass.ipynb #5e0a6650
-class HeightIntegrals(NamedTuple):
-    """Integrals over the heights of n data points; all but the last two are divided by the largest
-    H.
-    """
-
-    of_class: ndarray  # ∫Hχ_c (C, n)
-    of_pairs: ndarray  # ∫Hχ_c Σ_{j≠c} χ_j (C, n)
-    mass: ndarray  # ∫H (n,)
-    third_form: ndarray  # (n,)
-    first_form: ndarray  # ∫A₀(1 − Ψ) (n,)
-
-
 def third_form(data: LabelledCavities, grid: Heights, log_mass: ndarray) -> tuple[ndarray, ndarray]:
     """The integrand of the third form (n, K), from log H (n, K), and z_b (n,), infinite where that
     form is not used.
@@ -297,19 +285,22 @@ def third_form(data: LabelledCavities, grid: Heights, log_mass: ndarray) -> tupl
     return values, z_b
 
 # %% ../../nbs/09_multiclass.ipynb #5d5129e7
-class HeightSums(NamedTuple):
-    """The integrals of n data points from all heights and from every second one, the logarithm of
-    the largest H (n,), and z_b (n,), infinite where the third form is not used.
+class HeightIntegrals(NamedTuple):
+    """Integrals over the heights of n data points, from all heights and from every second one: the
+    axis of 2. All but the third and the first form are divided by the largest H.
     """
 
-    fine: HeightIntegrals
-    rough: HeightIntegrals
-    top: ndarray
-    z_b: ndarray
+    of_class: ndarray  # ∫Hχ_c (C, 2, n)
+    of_pairs: ndarray  # ∫Hχ_c Σ_{j≠c} χ_j (C, 2, n)
+    mass: ndarray  # ∫H (2, n)
+    third_form: ndarray  # (2, n)
+    first_form: ndarray  # ∫A₀(1 − Ψ) (2, n)
+    top: ndarray  # the logarithm of the largest H (n,)
+    z_b: ndarray  # (n,), infinite where the third form is not used
 
 
-def height_sums(data: LabelledCavities, grid: Heights) -> HeightSums:
-    """The sums over the heights of n data points, whose means are measured from the origin."""
+def height_integrals(data: LabelledCavities, grid: Heights) -> HeightIntegrals:
+    """The integrals of n data points, whose means are measured from the origin."""
     chi, log_mass, first_form = class_factors(data, grid)
     C = len(chi)
     top = log_mass.max(axis=1, keepdims=True)
@@ -321,48 +312,44 @@ def height_sums(data: LabelledCavities, grid: Heights) -> HeightSums:
     terms[-1] = first_form
     weight = grid.values()[1]
     every_second = np.where(np.arange(grid.first, grid.last) % 2, 0.0, 2.0 * weight)
-    sums = np.moveaxis(terms @ np.stack([weight, every_second], axis=1), 2, 0)
-    fine, rough = (HeightIntegrals(part[:C], part[C:-3], *part[-3:]) for part in sums)
-    return HeightSums(fine=fine, rough=rough, top=top[:, 0], z_b=z_b)
+    sums = (terms @ np.stack([weight, every_second], axis=1)).swapaxes(1, 2)
+    return HeightIntegrals(sums[:C], sums[C:-3], *sums[-3:], top=top[:, 0], z_b=z_b)
 
 # %% ../../nbs/09_multiclass.ipynb #f924e3dd
 class SoftmaxMoments(NamedTuple):
-    """The results of n data points, and by how much a relation between the integrals fails."""
-
-    log_z: ndarray  # (n,)
-    d1: ndarray  # (C, n)
-    d2: ndarray
-    gap: ndarray  # (n,)
-
-
-def softmax_moments(
-    data: LabelledCavities, integrals: HeightIntegrals, top: ndarray, z_b: ndarray
-) -> SoftmaxMoments:
-    """z, d1 and d2, from Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2;
-    `top` and `z_b` are those of `HeightSums`.
+    """The results of n data points for both rules of `HeightIntegrals`, and by how much a relation
+    between the integrals fails.
     """
+
+    log_z: ndarray  # (2, n)
+    d1: ndarray  # (C, 2, n)
+    d2: ndarray  # (C, 2, n)
+    gap: ndarray  # (2, n)
+
+
+def softmax_moments(data: LabelledCavities, integrals: HeightIntegrals) -> SoftmaxMoments:
+    """z, d1 and d2, from Equation 9.8 of the site for d1 and Equation 9.9 of the site for d2."""
     power = data.power
     log_gamma = gammaln(1.0 + power)
+    of_class, of_pairs, mass, third, first, top, z_b = integrals
     known = np.isfinite(z_b)
     # (1 − E[pᵅ])/α, of the third and the first form
-    total = integrals.of_class.sum(axis=0)
-    lost = np.stack([integrals.third_form, integrals.first_form]) * np.exp(-log_gamma)
+    total = of_class.sum(axis=0)
+    lost = np.stack([third, first]) * np.exp(-log_gamma)
     large = power * lost < 0.5
     large[0] &= known
     third, first = -lost * log1p_ratio(np.where(large, -power * lost, 0.0))
     log_z = (np.log(total) + top - log_gamma) / np.where(large[0], 1.0, power)
     log_z = np.where(large[0], np.where(known, z_b, 0.0) + third, log_z)
-    p = integrals.of_class / total
-    rest = without_each(integrals.of_class) / total
-    d1 = -p
-    d1[data.y, np.arange(len(data.y))] = data.observed(rest)
+    p = of_class / total
+    rest = without_each(of_class) / total
+    observed = np.arange(len(p))[:, None, None] == data.y
     scaled = total * np.exp(np.minimum(top - power * z_b - log_gamma, 700.0))
-    of_mass = power * integrals.mass / total - 1.0
     return SoftmaxMoments(
         log_z=np.where(log_z < -0.1, log_z, first),
-        d1=d1,
-        d2=np.minimum(power * p * rest - integrals.of_pairs / total, 0.0),
-        gap=np.abs(np.where(known, scaled + power * lost[0] - 1.0, of_mass)),
+        d1=np.where(observed, rest, -p),
+        d2=np.minimum(power * p * rest - of_pairs / total, 0.0),
+        gap=np.abs(np.where(known, scaled + power * lost[0], power * mass / total) - 1.0),
     )
 
 # %% ../../nbs/09_multiclass.ipynb #0819d264
@@ -392,21 +379,23 @@ def alike_heights(
             )
 
 
-def moments_with_error(
-    data: LabelledCavities, grid: Heights, floor: float
-) -> tuple[SoftmaxMoments, ndarray]:
-    """The results of n data points, whose means are measured from the origin, and the error (n,)
-    of those from every second height.
+def moments_with_error(data: LabelledCavities, grid: Heights, floor: float) -> Tilted:
+    """The results of n data points, whose means are measured from the origin, with the error of
+    those from every second height.
     """
-    sums = height_sums(data, grid)
-    fine = softmax_moments(data, sums.fine, sums.top, sums.z_b)
-    rough = softmax_moments(data, sums.rough, sums.top, sums.z_b)
-    error = np.zeros(len(data.y))
+    *moments, gap = softmax_moments(data, height_integrals(data, grid))
+    change = np.zeros(len(data.y))
     units = np.ones(data.var.shape), np.sqrt(data.var), data.var
-    for value, other, unit in zip(fine[:3], rough[:3], units, strict=True):
-        scale = np.maximum(np.abs(value), max(floor, 1e-200) / unit)
-        error = np.maximum(error, np.max(np.abs(value - other) / scale, axis=0))
-    return fine, error * np.minimum(error, (fine.gap + 1e-15) / (rough.gap + 1e-15))
+    for values, unit in zip(moments, units, strict=True):
+        fine, rough = np.moveaxis(values, -2, 0)
+        scale = np.maximum(np.abs(fine), max(floor, 1e-200) / unit)
+        change = np.maximum(change, np.max(np.abs(fine - rough) / scale, axis=0))
+    error = change * np.minimum(change, (gap[0] + 1e-15) / (gap[1] + 1e-15))
+    return Tilted(
+        *(values[..., 0, :] for values in moments),
+        error=np.exp(4.0 - grid.fall) + 2.0 * np.pi / lattice(grid.fall, 0)[0] * error,
+        averages=np.empty((0, len(error))),
+    )
 
 # %% ../../nbs/09_multiclass.ipynb #f61cf7ca
 def softmax_tilted(data: LabelledCavities, accuracy: Accuracy = STRICT) -> Tilted:
@@ -420,12 +409,9 @@ def softmax_tilted(data: LabelledCavities, accuracy: Accuracy = STRICT) -> Tilte
     ranges = height_range(data, fall, exact=accuracy.floor == 0.0)
     d1, d2 = np.empty((2, n_classes, N))
     result = Tilted(np.empty(N), d1, d2, error=np.empty(N), averages=np.empty((0, N)))
-    per_error = 2.0 * np.pi / lattice(fall, 0)[0]
     for rows, grid in alike_heights(ranges, n_classes, fall):
-        moments, error = moments_with_error(data.select(rows, ranges.origin), grid, accuracy.floor)
-        error = np.exp(4.0 - fall) + per_error * error
-        part = Tilted(*moments[:3], error=error, averages=np.empty((0, len(rows))))
-        result.assign(rows, part)
+        part = data.select(rows, ranges.origin)
+        result.assign(rows, moments_with_error(part, grid, accuracy.floor))
     return result
 
 # %% ../../nbs/09_multiclass.ipynb #0cacca82
