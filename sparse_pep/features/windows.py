@@ -377,16 +377,13 @@ def data_waves(variance: float, P: ndarray, A: Windows, pairs: Pairs, expand: bo
     """
     rows = row_coefficients(P, A)
     area = A.width**2
-    none = np.zeros_like(A.centre)
     squares = np.sum(np.log1p(P * area) + A.frequency**2 * area / rows.tau, axis=1)
-    size = np.log(variance) - 0.5 * squares
-    H = quadratic_of_differences(size, none, -0.5 * rows.R, pairs, expand)
-    np.exp(H, out=H)
-    if not A.waves:
-        return H
-    turn = -rows.R * A.frequency * area
-    angle = quadratic_of_differences(A.phase, turn, none, pairs, expand)
-    return H * np.cos(angle) + 1j * (H * np.sin(angle))
+    constant = np.log(variance) - 0.5 * squares
+    if A.waves:
+        constant = constant + 1j * A.phase
+    first = rows.R * rows.shift
+    phi = quadratic_of_differences(constant, first, -0.5 * rows.R, pairs, expand)
+    return np.exp(phi, out=phi)
 
 # %% ../../nbs/04_interdomain.ipynb #9f77b6ae
 def data_sums(
@@ -866,7 +863,7 @@ def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool = False) -> C
     if isinstance(kernel, Linear):
         return linear_vjp(kernel, A, B)
     if isinstance(kernel, White) and not (A.sloped.any() or B.sloped.any()):
-        return white_vjp(A, B)
+        return values_vjp(kernel, A, B)  # two sets of points, whose noise is independent
     return points_vjp(kernel, A, B, one_set)
 
 
@@ -892,15 +889,6 @@ def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
         f"{kind} has no closed form with the kernel {type(kernel).__name__}; use function values, "
         "or a kernel from the table on the page about inter-domain features."
     )
-
-
-def white_vjp(A: Windows, B: Windows) -> CrossCovariance:
-    """The covariances of windows with a width under white noise, all 0, and their pull-back."""
-
-    def pull(K_bar: ndarray) -> CrossGradient:
-        return {"log_variance": np.zeros(())}, no_gradient(A), no_gradient(B)
-
-    return np.zeros((len(A.centre), len(B.centre))), pull
 
 
 def integrable(kernel: Kernel) -> bool:
@@ -965,6 +953,9 @@ class WindowFeatures(Features):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("Z",)
+
+    def __post_init__(self) -> None:
+        set_fields(self, Z=InducingPoints(self.Z).Z)
 
     def windows(self) -> Windows:
         """The windows of the features."""
@@ -1055,17 +1046,18 @@ class GaussianBlur(WindowFeatures):
     width: ndarray
 
     def __post_init__(self) -> None:
-        Z = InducingPoints(self.Z).Z
-        set_fields(self, Z=Z, width=per_dimension(self.width, Z, "width"))
+        super().__post_init__()
+        for name in self.trained[1:]:  # all but Z
+            set_fields(self, **{name: per_dimension(getattr(self, name), self.Z, name)})
 
     def windows(self) -> Windows:
         """The windows of the features."""
         width = np.broadcast_to(self.width, self.Z.shape)
-        return replace(points(self.Z), width=width, kind="GaussianBlur")
+        return replace(points(self.Z), width=width, kind=type(self).__name__)
 
 # %% ../../nbs/04_interdomain.ipynb #6fd8f344
 @dataclass(frozen=True, eq=False)
-class Wavelet(WindowFeatures):
+class Wavelet(GaussianBlur):
     """Local waves of f: u_m = ∫ N(x; z_m, diag width²) (cos(frequencyᵀ(x − z_m) + phase) −
     level) f(x) dx.
 
@@ -1093,36 +1085,28 @@ class Wavelet(WindowFeatures):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("Z", "width", "frequency")
-    Z: ndarray
-    width: ndarray
     frequency: ndarray
     phase: float | ndarray = 0.0
     zero_mean: bool = False
 
     def __post_init__(self) -> None:
-        Z = InducingPoints(self.Z).Z
+        super().__post_init__()
         phase = as_floats(self.phase, "phase")
-        if phase.shape not in ((), (len(Z),)) or not np.all(np.isfinite(phase)):
+        if phase.shape not in ((), (len(self),)) or not np.all(np.isfinite(phase)):
             raise ValueError(
-                f"`phase` must be finite and one number or of shape {(len(Z),)}; got {phase}."
+                f"`phase` must be finite and one number or of shape {(len(self),)}; got {phase}."
             )
-        width = per_dimension(self.width, Z, "width")
-        frequency = per_dimension(self.frequency, Z, "frequency")
-        zero_mean = bool(self.zero_mean)
-        set_fields(self, Z=Z, width=width, frequency=frequency, phase=phase, zero_mean=zero_mean)
+        set_fields(self, phase=phase, zero_mean=bool(self.zero_mean))
 
     def windows(self) -> Windows:
         """The windows of the features."""
-        width = np.broadcast_to(self.width, self.Z.shape)
+        blurs = super().windows()
         frequency = np.broadcast_to(self.frequency, self.Z.shape)
-        phase = np.broadcast_to(self.phase, len(self.Z))
-        windows = replace(
-            points(self.Z), width=width, frequency=frequency, phase=phase, kind="Wavelet"
-        )
-        if not self.zero_mean:
-            return windows
-        level = np.cos(phase) * np.exp(-0.5 * np.sum((frequency * width) ** 2, axis=1))
-        return replace(windows, level=level)
+        phase = np.broadcast_to(self.phase, len(self))
+        level = np.zeros(len(self))
+        if self.zero_mean:
+            level = np.cos(phase) * np.exp(-0.5 * np.sum((frequency * blurs.width) ** 2, axis=1))
+        return replace(blurs, frequency=frequency, phase=phase, level=level)
 
 # %% ../../nbs/04_interdomain.ipynb #5159bffa
 @dataclass(frozen=True, eq=False)
@@ -1151,15 +1135,15 @@ class Derivative(WindowFeatures):
     dims: ndarray
 
     def __post_init__(self) -> None:
-        Z = InducingPoints(self.Z).Z
+        super().__post_init__()
         dims = np.asarray(self.dims)
-        allowed = np.arange(-1, Z.shape[1])
-        if dims.shape != (len(Z),) or not np.all(np.isin(dims, allowed)):
+        columns = self.Z.shape[1]
+        if dims.shape != (len(self),) or not np.all(np.isin(dims, np.arange(-1, columns))):
             raise ValueError(
-                f"`dims` must have shape {(len(Z),)} and hold column numbers from 0 to "
-                f"{Z.shape[1] - 1}, or -1 for the value; got {dims}."
+                f"`dims` must have shape {(len(self),)} and hold column numbers from 0 to "
+                f"{columns - 1}, or -1 for the value; got {dims}."
             )
-        set_fields(self, Z=Z, dims=dims.astype(int))
+        set_fields(self, dims=dims.astype(int))
 
     def windows(self) -> Windows:
         """The windows of the features."""
