@@ -95,18 +95,17 @@ class HeteroscedasticGaussian(Likelihood):
         curvature = self.gain**2 * over_f.curvature
         return over_f.log_z, slope, curvature, over_f.precision, over_f.precision**2, slope * g
 
-    def tilted(
+    def quadrature(
         self,
         y: ndarray,
         mean: ndarray,
         var: ndarray,
-        power: ArrayLike,
+        power: ndarray,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
         """z (N,), d1, d2 (2, N), error (N,) and averages ∂z/∂ log σ², ∂z/∂ log γ (2, N) at
         independent cavities (2, N) of f, g.
         """
-        power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         m, m_g = mean
         s, s_g = var
 
@@ -263,15 +262,14 @@ class LikelihoodByRow(SwitchedLikelihood):
             log_density[rows] = self.parts[k].predict_log_density(y[rows], mean[rows], var[rows])
         return log_density
 
-    def tilted(
+    def quadrature(
         self,
         y: ndarray,
         mean: ndarray,
         var: ndarray,
-        power: ArrayLike,
+        power: ndarray,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
-        power = np.broadcast_to(power, y.shape)
         sizes = [len(to_vector(part.parameters())) for part in self.parts]
         ends = np.cumsum([0, *sizes])
         result = Tilted.empty(len(y), 0)._replace(averages=np.zeros((ends[-1], len(y))))

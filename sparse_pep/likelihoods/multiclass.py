@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
-from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from .base import Likelihood, whole_numbers
@@ -439,12 +438,12 @@ class Softmax(Likelihood):
     def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return whole_numbers(y, self.n_classes - 1), f"labels 0, 1, ..., {self.n_classes - 1}"
 
-    def tilted(
+    def quadrature(
         self,
         y: ndarray,
         mean: ndarray,
         var: ndarray,
-        power: ArrayLike,
+        power: ndarray,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
         """z (N,), d1 (C, N), d2 (C, N) and the estimated error (N,) at cavities f_c ~ N(mean_c,
@@ -463,7 +462,6 @@ class Softmax(Likelihood):
                 f"the variance of f is out of range: {np.max(var):.1g}, where the softmax "
                 f"needs less than {WIDEST:g}."
             )
-        power = np.broadcast_to(np.asarray(power, dtype=float), y.shape)
         return softmax_tilted(LabelledCavities(y, mean, var, power), accuracy)
 
     def predict_proba(self, mean: ndarray, var: ndarray) -> ndarray:
