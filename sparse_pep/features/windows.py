@@ -664,18 +664,17 @@ def linear_point(A: Windows) -> tuple[Windows, Callable[[ndarray], Parameters]]:
     """
     area = A.width**2
     value = ~A.sloped[:, None]
-    size = np.exp(-0.5 * np.sum(A.frequency**2 * area, axis=1))[:, None]
-    cosine = size * np.cos(A.phase)[:, None]
-    sine = size * np.sin(A.phase)[:, None] * value
-    point = cosine * np.where(value, A.centre, A.direction) - sine * A.frequency * area
+    wave = np.exp(1j * A.phase - 0.5 * np.sum(A.frequency**2 * area, axis=1))[:, None]
+    place = np.where(value, A.centre + 1j * A.frequency * area, A.direction)
+    point = np.real(place * wave)
 
     def pull(bar: ndarray) -> Parameters:
         total = np.sum(bar * point, axis=1)[:, None]
-        wave = sine * area * bar
-        by_frequency = -A.frequency * area * total - wave
+        turn = value * wave.imag * area * bar
+        by_frequency = -A.frequency * area * total - turn
         return {
-            "Z": cosine * value * bar,
-            "log_width": A.frequency * (by_frequency - wave),
+            "Z": value * wave.real * bar,
+            "log_width": A.frequency * (by_frequency - turn),
             "frequency": by_frequency,
         }
 

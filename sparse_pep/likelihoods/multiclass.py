@@ -312,7 +312,15 @@ def height_integrals(data: LabelledCavities, grid: Heights) -> HeightIntegrals:
     weight = grid.values()[1]
     every_second = np.where(np.arange(grid.first, grid.last) % 2, 0.0, 2.0 * weight)
     sums = (terms @ np.stack([weight, every_second], axis=1)).swapaxes(1, 2)
-    return HeightIntegrals(sums[:C], sums[C:-3], *sums[-3:], top=top[:, 0], z_b=z_b)
+    return HeightIntegrals(
+        of_class=sums[:C],
+        of_pairs=sums[C:-3],
+        mass=sums[-3],
+        third_form=sums[-2],
+        first_form=sums[-1],
+        top=top[:, 0],
+        z_b=z_b,
+    )
 
 # %% ../../nbs/09_multiclass.ipynb #f924e3dd
 class SoftmaxMoments(NamedTuple):
@@ -390,11 +398,9 @@ def moments_with_error(data: LabelledCavities, grid: Heights, floor: float) -> T
         scale = np.maximum(np.abs(fine), max(floor, 1e-200) / unit)
         change = np.maximum(change, np.max(np.abs(fine - rough) / scale, axis=0))
     error = change * np.minimum(change, (gap[0] + 1e-15) / (gap[1] + 1e-15))
-    return Tilted(
-        *(values[..., 0, :] for values in moments),
-        error=np.exp(4.0 - grid.fall) + 2.0 * np.pi / lattice(grid.fall, 0)[0] * error,
-        averages=np.empty((0, len(error))),
-    )
+    error = np.exp(4.0 - grid.fall) + 2.0 * np.pi / lattice(grid.fall, 0)[0] * error
+    log_z, d1, d2 = (values[..., 0, :] for values in moments)
+    return Tilted(log_z, d1, d2, error, averages=np.empty((0, len(error))))
 
 # %% ../../nbs/09_multiclass.ipynb #f61cf7ca
 def softmax_tilted(data: LabelledCavities, accuracy: Accuracy = STRICT) -> Tilted:
