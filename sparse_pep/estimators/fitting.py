@@ -97,7 +97,7 @@ class Data:
             return self.values.moments
         rows = self.rows if self.inverse is None else self.unique_rows
         if isinstance(rows, Rows) and rows.y.dtype.kind not in "biuf":
-            rows = rows._replace(y=None)
+            rows = rows._replace(y=np.zeros((rows.n_data, 0)))
         return rows.total(moments_piece)
 
     @cached_property
@@ -111,11 +111,13 @@ class Data:
 
     def encoded(self, encoding: Encoder) -> Data:
         """The same data, encoded for the model."""
-        of_source = isinstance(self.rows, Source)
-        # first: an error names the user's row
-        rows = EncodedSource(self.rows, encoding) if of_source else encoding.transform(self.rows)
+        rows: Rows | Source
+        if isinstance(self.rows, Source):
+            rows = EncodedSource(self.rows, encoding)
+        else:
+            rows = encoding.transform(self.rows)  # first: an error names the user's row
         unique_rows = rows
-        if of_source or self.inverse is not None:
+        if isinstance(unique_rows, Source) or self.inverse is not None:
             unique_rows = encoding.transform(self.unique_rows)
         sample = unique_rows
         if self.sample is not self.unique_rows:
@@ -127,15 +129,16 @@ class Data:
         rows = self.rows
         power = 0.5 if self.power is None else self.power
         if isinstance(rows, Rows) and rows.power is not None:
-            power = np.mean(rows.power)
+            power = float(np.mean(rows.power))
         return Problem(rows, float(power), tight, jitter, self.memory)
 
     def trained_on(self, problem: Problem) -> Data:
         """The same data with the rows and the power of the problem on which a model was trained."""
         data = replace(self, power=np.asarray(problem.power))
-        if problem.rows is self.rows:
+        rows = problem.rows
+        if rows is self.rows or not isinstance(rows, Rows):
             return data
-        return replace(data, rows=problem.rows, unique_rows=problem.rows, inverse=None)
+        return replace(data, rows=rows, unique_rows=rows, inverse=None)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
 def apply_sample_weight(
@@ -192,7 +195,7 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, ndarray | 
     order, new = sorted_rows(columns)
     inverse = np.empty(len(y), dtype=int)
     inverse[order] = np.cumsum(new) - 1
-    weight = np.bincount(inverse, np.broadcast_to(piece.weight, len(y)))
+    weight: float | ndarray = np.bincount(inverse, np.broadcast_to(piece.weight, len(y)))
     if np.all(weight == 1.0):
         weight = 1.0
     return piece.at(order[new])._replace(weight=weight), inverse
@@ -229,14 +232,13 @@ def sorted_rows(columns: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #18495b12
 def partition_of(
-    blocks: int | ArrayLike | Partition, rows: Rows, rng: np.random.Generator
+    blocks: int | ndarray | Partition, rows: Rows, rng: np.random.Generator
 ) -> Partition:
     """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring
     rows with the same weight and power, or of rows with the same label. ValueError for other
     values.
     """
-    whole = isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool)
-    if whole and blocks > 0:
+    if isinstance(blocks, (int, np.integer)) and not isinstance(blocks, bool) and blocks > 0:
         shared = [rows.weight] if rows.power is None else [rows.weight, rows.power]
         return clustered_blocks(rows.X, int(blocks), rng, shared)
     if not isinstance(blocks, Partition):
@@ -246,7 +248,7 @@ def partition_of(
                 f"for each data point, or None; got {short_repr(blocks)}."
             )
         try:
-            blocks = Partition(blocks)
+            blocks = Partition(np.asarray(blocks))
         except ValueError as error:
             raise ValueError(f"`blocks`: {error}") from error
     blocks.require(len(rows.X))
@@ -281,25 +283,30 @@ def rows_of_arrays(
     """The data of a fit to checked inputs and targets in memory, in the user's units. ValueError if
     weights, variances, powers or blocks do not go with them.
     """
-    in_blocks = options.blocks is not None
+    blocks = options.blocks
     power = None
     if not isinstance(options.power, str):
-        power = require_power(options.power, None if in_blocks else rows.n_data)
-    if in_blocks:
+        power = require_power(options.power, rows.n_data if blocks is None else None)
+    if blocks is not None:
         rows = apply_sample_weight(rows, sample_weight, known_variance, keep_all=True)
-        data = data_of_blocks(options, rows, power, run.block_rng)
+        data = data_of_blocks(blocks, rows, power, run.block_rng)
     else:
-        rows = rows._replace(power=power if np.ndim(power) else None)
+        rows = rows._replace(power=several_or_none(power))
         data = data_of_rows(
             options, apply_sample_weight(rows, sample_weight, known_variance), power
         )
     return replace(data, sample=sample_of(data, run.rng))
 
 
+def several_or_none(power: ndarray | None) -> ndarray | None:
+    """The powers of the rows, or None if all rows have the same."""
+    return None if power is None or power.ndim == 0 else power
+
+
 def data_of_rows(options: Arguments, rows: Rows, power: ndarray | None) -> Data:
     """The data of rows that have sites of their own."""
     if rows.power is not None:
-        power = rows.power
+        power = np.asarray(rows.power)
     if options.tight:  # where weights are no copies
         return Data(rows, rows, rows, power=power)
     in_order = isinstance(options._trainer, Adam)  # batches are those of the rows of a source
@@ -308,28 +315,33 @@ def data_of_rows(options: Arguments, rows: Rows, power: ndarray | None) -> Data:
 
 
 def data_of_blocks(
-    options: Arguments, rows: Rows, power: ndarray | None, rng: np.random.Generator
+    blocks: int | ndarray | Partition,
+    rows: Rows,
+    power: ndarray | None,
+    rng: np.random.Generator,
 ) -> Data:
     """The data of rows in blocks."""
-    powers = power if np.shape(power) == (rows.n_data,) else None
-    blocks = partition_of(options.blocks, rows._replace(power=powers), rng)
-    if np.ndim(power):
-        power = blocks.powers(power)
-    rows = rows._replace(blocks=blocks.labels, power=power if np.ndim(power) else None)
-    labels = np.arange(len(blocks))
-    if np.ndim(options.blocks) and not isinstance(options.blocks, Partition):
-        labels = np.unique(options.blocks)
+    powers = several_or_none(power)
+    of_rows = powers is not None and powers.shape == (rows.n_data,)
+    partition = partition_of(blocks, rows._replace(power=powers if of_rows else None), rng)
+    if powers is not None:
+        power = powers = partition.powers(powers)
+    rows = rows._replace(blocks=partition.labels, power=powers)
+    labels = np.arange(len(partition))
+    if not isinstance(blocks, (int, np.integer, Partition)):
+        labels = np.unique(blocks)
     return Data(rows, rows, rows, power=power, labels=labels)
 
 
 def sample_of(data: Data, rng: np.random.Generator) -> Rows:
     """Distinct rows, at most 20000, from which starting values are taken."""
     rows = data.rows
+    assert isinstance(rows, Rows)
     if rows.n_data > SAMPLE_ROWS:
         chosen = rows.at(chosen_rows(rows.n_data, SAMPLE_ROWS, rng))
         if rows.blocks is not None:
             chosen = chosen._replace(blocks=None, power=None)
         return distinct_rows(chosen)[0]
     if rows.blocks is not None and np.ndim(rows.weight):
-        return rows.at(rows.weight > 0.0)
+        return rows.at(np.flatnonzero(rows.weight))
     return data.unique_rows

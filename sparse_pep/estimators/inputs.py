@@ -73,11 +73,11 @@ class InputColumns:
     @property
     def origins(self) -> list[str]:
         """The name of the user's column from which each column of numbers comes."""
-        if self.names is None:
-            names = [f"x{d + 1}" for d in range(self.n_features)]
-        else:
-            names = self.names
-        return list(map(str, names if self.table is None else self.table.origins))
+        if self.table is not None:
+            return list(map(str, self.table.origins))
+        if self.names is not None:
+            return list(map(str, self.names))
+        return [f"x{d + 1}" for d in range(self.n_features)]
 
     def widened(self, value_range: ndarray) -> InputColumns:
         """The columns with a range (2, D) of values that includes that of further rows."""
@@ -105,7 +105,7 @@ class InputColumns:
         require_finite(np.asarray(columns.value_range), "its `x_range_`")
         if table is not None and len(table.columns) != columns.n_features:
             raise ValueError("its `columns` must describe each column of the table.")
-        if np.shape(columns.value_range) != (2, columns.n_inputs):
+        if np.shape(saved["x_range"]) != (2, columns.n_inputs):
             raise ValueError(
                 "its `x_range_` must hold the least and the largest value of "
                 f"{columns.n_inputs} inputs; got {short_repr(columns.value_range)}."
@@ -141,18 +141,18 @@ def numeric_columns(
     X = require_real(X, "X", 1)
     if columns.names is None and X.shape[1] == columns.n_features:
         return numbers_of_cells(frame_of(as_floats(X, "X")), columns.table, warn)
-    require_encoded_columns(X, columns)
+    require_encoded_columns(X, columns, columns.table)
     return X
 
 
-def require_encoded_columns(X: ndarray, columns: InputColumns) -> None:
+def require_encoded_columns(X: ndarray, columns: InputColumns, table: Columns) -> None:
     """Raise a ValueError unless X has as many columns as a mixed table has columns of numbers."""
     if X.shape[1] == columns.n_inputs:
         return
     if columns.names is None:
         words = f"{columns.n_features} features: give these"
     else:
-        words = f"a dataframe: give one with the columns {short_repr(columns.table.used)}"
+        words = f"a dataframe: give one with the columns {short_repr(table.used)}"
     raise ValueError(
         f"`X` has {X.shape[1]} features, but the model was fitted to {words}, or the "
         f"{columns.n_inputs} columns of numbers of `columns_.transform`."

@@ -82,7 +82,7 @@ class RowSource(Protocol):
     def total(self, work: Callable[..., Any], *arguments: object) -> tuple[Any, ...]:
         """The sum of work(piece, *arguments) over the pieces, entry by entry."""
 
-    def sweep(self, work: Callable[..., Any], state: object, *arguments: object) -> tuple[Any, ...]:
+    def sweep(self, work: Callable[..., Any], states: Any, *arguments: object) -> tuple[Any, ...]:
         """The new state of all pieces, and the sum of the parts, where work(piece, own, *arguments)
         returns both for one piece; `own` is its state so far.
         """
