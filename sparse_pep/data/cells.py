@@ -197,7 +197,7 @@ def is_real_number(value: object) -> bool:
 class ForeignTable(Protocol):
     """A table of polars or Arrow in memory."""
 
-    columns: Iterable
+    columns: Sequence[object]
 
     def to_pandas(self) -> pd.DataFrame:
         """The same table of pandas."""
