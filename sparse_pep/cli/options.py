@@ -196,7 +196,7 @@ fit_options = with_options(
     ),
     click.option(
         "--local",
-        is_flag=True,
+        flag_value="auto",
         help="Predict also from the 20 nearest training rows, if they predict held-out "
         "rows better. The model file then holds the rows.",
     ),
@@ -272,7 +272,7 @@ class ModelOptions:
     kernel: str | None = None
     power: float | str = 0.5
     n_inducing: int | str = 100
-    local: bool = False
+    local: str | None = None
     standardize: bool = True
     max_iter: int = MAX_ITER
     tol: float = TOL

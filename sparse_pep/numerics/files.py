@@ -31,7 +31,7 @@ def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
     aside = None
     try:
         handle, aside = tempfile.mkstemp(
-            dir=path.parent or ".", prefix=f".{path.name}.", suffix=".part"
+            dir=path.parent or ".", prefix=f".{path.name[:50]}.", suffix=".part"
         )
         with os.fdopen(handle, "wb") as file:
             write(file)

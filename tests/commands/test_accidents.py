@@ -146,6 +146,12 @@ def test_a_model_that_another_process_wrote_meanwhile_is_replaced_with_a_word(tr
     assert load("model.npz").n_features_in_ == 3
 
 
+def test_a_model_may_have_the_longest_name_that_a_folder_allows(trial):
+    name = "m" * (os.pathconf(".", "PC_NAME_MAX") - 4) + ".npz"
+    accept(FIT, "--quiet --out", name)
+    assert load(name).n_features_in_ == 3
+
+
 def test_a_file_is_whole_or_as_it_was_and_a_link_stays_a_link():
     def torn():
         yield pd.DataFrame({"a": [1]})
