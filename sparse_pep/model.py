@@ -39,7 +39,7 @@ from .numerics.threads import WORTH_A_THREAD, chunk_slices, map_chunks, one_blas
 from .priors import Priors
 from .regression import predict_f, predict_f_cov, upper_bound
 from .sites import Posterior, determined_directions, posterior_from_sums, q_moments
-from .streaming import memory_covariances
+from .streaming import StreamingSummary, memory_covariances
 
 # %% ../nbs/17_model.ipynb #34d89137
 PREFIXES = {"kernel": "kernel.", "likelihood": "", "features": "features.", "mean": "mean."}
@@ -255,30 +255,19 @@ def make_shard(
     return Shard(Kuu, covariances, sharing, keeps, rows.first)
 
 # %% ../nbs/17_model.ipynb #33ae4ac0
-@dataclass(frozen=True, eq=False)
-class EarlierCovariances:
-    """The covariances of the observations that stand for earlier data and belong to one latent
-    function, as a part of those of all.
+def earlier_covariances(
+    model: Model, earlier: StreamingSummary, c: int, rows: slice
+) -> tuple[ndarray, ndarray, PullBack]:
+    """The covariances of the observations that stand for earlier data and belong to latent function
+    c, in one chunk of `rows`, and their pull-back.
     """
+    of_latent = replace(earlier, weights=earlier.weights[c : c + 1])
+    Kug, kgg, pull = memory_covariances(of_latent, model.features, model.kernel)
 
-    Kug: ndarray  # (M, R), covariances with all observations
-    kgg: ndarray  # (R,), their prior variances
-    pull: Callable[[ndarray, ndarray], tuple[Parameters, Parameters]]  # of both
-    first: int  # number of the first of these observations
+    def pull_back(Kuf_bar: ndarray, kff_bar: ndarray) -> ndarray:
+        return to_vector([to_vector(bar) for bar in pull(Kuf_bar, kff_bar)])
 
-    def __call__(self, rows: slice) -> tuple[ndarray, ndarray, PullBack]:
-        """The covariances of some of these observations, and their pull-back."""
-        here = slice(self.first + rows.start, self.first + rows.stop)
-
-        def pull_back(Kuf_bar: ndarray, kff_bar: ndarray) -> ndarray:
-            Kug_bar = np.zeros(self.Kug.shape)
-            kgg_bar = np.zeros(len(self.kgg))
-            Kug_bar[:, here] = Kuf_bar
-            kgg_bar[here] = kff_bar
-            by_kernel, by_features = self.pull(Kug_bar, kgg_bar)
-            return np.concatenate([to_vector(by_kernel), to_vector(by_features)])
-
-        return self.Kug[:, here].copy(), self.kgg[here], pull_back
+    return Kug, kgg, pull_back
 
 
 def earlier_shards(model: Model, problem: Problem, Kuu: Factor) -> list[Shard]:
@@ -287,9 +276,7 @@ def earlier_shards(model: Model, problem: Problem, Kuu: Factor) -> list[Shard]:
     """
     if problem.earlier is None:
         return []
-    covariances = memory_covariances(problem.earlier, model.features, model.kernel)
     shards = []
-    first = 0
     for c, observations in enumerate(problem.earlier.observations):
         if len(observations):
             ones = np.ones(len(observations))
@@ -301,9 +288,8 @@ def earlier_shards(model: Model, problem: Problem, Kuu: Factor) -> list[Shard]:
                 latent=c,
                 n_latent=model.likelihood.n_latent,
             )
-            sharing = EachRow(sites, len(Kuu.lower))
-            shards.append(Shard(Kuu, EarlierCovariances(*covariances, first), sharing))
-        first += len(observations)
+            covariances = partial(earlier_covariances, model, problem.earlier, c)
+            shards.append(Shard(Kuu, covariances, EachRow(sites, n_inducing=0)))  # one chunk
     return shards
 
 # %% ../nbs/17_model.ipynb #41110082

@@ -144,18 +144,10 @@ def left_out(model, fit, rows, X):
     """Every row, left out."""
     for members, tests, counted in left_out_groups(rows):
         evaluated = evaluate_blocks(model, fit.posteriors, rows, X, members, tests)
-        for terms in evaluated.terms([slice(len(members))]):
-            part = terms.part
-            local, plain = (
-                exchanged(rows, terms, counted[part], is_local) for is_local in (True, False)
-            )
-            for i, j in np.ndindex(tests[part].shape):
-                yield LeftOut(
-                    int(tests[part][i, j]),
-                    members[part][i][counted[part][i]],
-                    [moment[0, i, j] for moment in local],
-                    [moment[0, i, j] for moment in plain],
-                )
+        mean, var = exchanged(evaluated, rows, slice(None), counted, both=True)
+        for i, j in np.ndindex(tests.shape):
+            local, plain = np.stack([mean, var], axis=1)[:, :, 0, i, j].tolist()
+            yield LeftOut(int(tests[i, j]), members[i][counted[i]], local, plain)
 
 
 def gaussian_sites_at(data, near, power):

@@ -38,14 +38,18 @@ from ..quadrature import Accuracy
 from ..sites import Posterior, posterior_from_sums
 
 # %% ../../nbs/11_inference.ipynb #ec6009cf
-class State(NamedTuple):
+@dataclass(eq=False)
+class State:
     """The posterior, the energy and the projections that follow from given sites."""
 
-    log_evidence: float  # the energy log Z of these sites, in nats
+    # the energy log Z_PEP of these sites in nats: a lower bound on the log marginal likelihood at
+    # power 0
+    log_evidence: float
     posteriors: list[Posterior]  # q(u) of each latent function
     sums: Sums  # the sums of the sites over all data
     projection: Projection  # the projections at the cavities, summed over all data
-    scale: ndarray  # (C, 1), v of each latent function: 1, except in the tight form
+    # (C, 1), v of each latent function: 1, except in the tight form of sites that are searched for
+    scale: ndarray
 
 # %% ../../nbs/11_inference.ipynb #d2f6b40e
 def state_at(
@@ -225,16 +229,9 @@ class Convergence(NamedTuple):
 
 # %% ../../nbs/11_inference.ipynb #6c62cdd5
 @dataclass(eq=False)
-class Fit:
-    """The outcome of inference."""
+class Fit(State):
+    """The outcome of inference: the state at the end of the search, and the sites."""
 
-    # log Z_PEP in nats: a lower bound on the log marginal likelihood at power 0
-    log_evidence: float
-    posteriors: list[Posterior]  # q(u) of each latent function
-    sums: Sums  # the sums of the sites over all data
-    projection: Projection  # the projections at the cavities, summed over all data
-    # (C, 1), v of each latent function: 1, except in the tight form of sites that are searched for
-    scale: ndarray
     convergence: Convergence
     shards: Shards | None = None  # the data; None where the fit no longer holds them
     # sites (2, C, N), or the state of a source, from which another search may start
@@ -318,16 +315,7 @@ def fixed_point(shards: Shards, Kuu: Factor, options: SearchOptions = STANDARD) 
         step=search.size,
         trace=np.array(search.trace),
     )
-    fit = Fit(
-        log_evidence=state.log_evidence,
-        posteriors=state.posteriors,
-        sums=state.sums,
-        projection=state.projection,
-        scale=state.scale,
-        convergence=convergence,
-        shards=shards,
-        start=shards.state,
-    )
+    fit = Fit(**vars(state), convergence=convergence, shards=shards, start=shards.state)
     if shards.source is None:
         add_sites(fit, shards.local[0])
     return fit

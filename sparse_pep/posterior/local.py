@@ -230,11 +230,11 @@ ROOM = 4_000_000  # entries of V at the rows of a group: 32 MB
 FEWEST_AND_MOST = 20, 200  # test points of a block that are predicted together
 
 
-def products(rows: ndarray, numbers: ndarray, b: int, room: ndarray) -> Covariances:
+def products(rows: ndarray, numbers: ndarray, b: int) -> Covariances:
     """The inner products of n rows (G, n) of `rows` (N, M), by their numbers, with the first b of
-    them, and the squared norms of the other rows. `room` (G, n, M) is scratch.
+    them, and the squared norms of the other rows.
     """
-    chosen = np.take(rows, numbers, axis=0, out=room[: len(numbers)], mode="clip")
+    chosen = rows[numbers]
     tests = chosen[:, b:]
     return Covariances(
         with_block=chosen @ chosen[:, :b].swapaxes(1, 2),
@@ -242,17 +242,6 @@ def products(rows: ndarray, numbers: ndarray, b: int, room: ndarray) -> Covarian
     )
 
 # %% ../../nbs/20_local.ipynb #d3074a22
-class BlockTerms(NamedTuple):
-    """What an exchange needs of G blocks."""
-
-    part: slice  # which of all blocks
-    members: ndarray  # (G, b), the numbers of their rows
-    tests: ndarray  # (G, t), the numbers of their test points
-    D: Covariances  # of f given u
-    A: list[Covariances]  # of wᵀu under each posterior
-    means: list[ndarray]  # (G, b + t, K), of wᵀu under each posterior
-
-
 @dataclass(frozen=True, eq=False)
 class EvaluatedBlocks:
     """Blocks with their test points, and the inner vectors of their covariances."""
@@ -266,26 +255,17 @@ class EvaluatedBlocks:
     under_q: list[ndarray]  # (n, M) for each posterior
     means: list[ndarray]  # (n, K) of wᵀu under each posterior
 
-    def terms(self, parts: Sequence[slice]) -> Iterator[BlockTerms]:
-        """Yield the terms of each part of the blocks."""
+    def unexplained(self, part: slice) -> Covariances:
+        """The covariances of f given u in a part of the blocks."""
         b = self.members.shape[1]
-        room = np.empty((min(TOGETHER, len(self.places)), self.places.shape[1], self.VT.shape[1]))
-        for part in parts:
-            here = self.places[part]
-            Q = products(self.VT, here, b, room)
-            K = self.model.kernel.stack(self.inputs[here])
-            D = K[:, :, :b] - Q.with_block
-            diagonal = np.einsum("gbb->gb", D[:, :b])  # a view
-            diagonal[...] = np.maximum(diagonal, 0.0)
-            D_tt = np.einsum("gnn->gn", K)[:, b:] - Q.at_tests
-            yield BlockTerms(
-                part=part,
-                members=self.members[part],
-                tests=self.tests[part],
-                D=Covariances(D, np.maximum(D_tt, 0.0)),
-                A=[products(vectors, here, b, room) for vectors in self.under_q],
-                means=[mean[here] for mean in self.means],
-            )
+        here = self.places[part]
+        Q = products(self.VT, here, b)
+        K = self.model.kernel.stack(self.inputs[here])
+        D = K[:, :, :b] - Q.with_block
+        diagonal = np.einsum("gbb->gb", D[:, :b])  # a view
+        diagonal[...] = np.maximum(diagonal, 0.0)
+        D_tt = np.einsum("gnn->gn", K)[:, b:] - Q.at_tests
+        return Covariances(D, np.maximum(D_tt, 0.0))
 
 # %% ../../nbs/20_local.ipynb #abbdab6c
 def evaluate_blocks(
@@ -330,15 +310,20 @@ def evaluate_blocks(
 
 # %% ../../nbs/20_local.ipynb #91317a55
 def exchanged(
-    rows: LocalRows, terms: BlockTerms, counted: ndarray | float = 1.0, local: bool = True
+    blocks: EvaluatedBlocks,
+    rows: LocalRows,
+    part: slice,
+    counted: ndarray | float = 1.0,
+    both: bool = False,
 ) -> MeanAndVariance:
-    """Mean (C, G, t), or (K, G, t) of K outputs, and variance (C, G, t) of f at the test points of
-    G blocks. Where `counted` (G, b) is 0, a row is left out. Without `local` the result is the
-    global prediction.
+    """Mean (1, C, G, t), or (1, K, G, t) of K outputs, and variance (1, C, G, t) of f at the test
+    points of a part of the blocks; with `both`, the global prediction in a second row of each.
+    Where `counted` (G, b) is 0, a row is left out.
     """
-    members = terms.members
+    members = blocks.members[part]
+    here = blocks.places[part]
     b = members.shape[1]
-    D = terms.D
+    D = blocks.unexplained(part)
     D_bb = D.with_block[:, :b]
     if rows.blocks is None:
         share = np.eye(b)
@@ -350,20 +335,24 @@ def exchanged(
     power = rows.power[members]
     weight = rows.weight[members]
     kept = counted * weight
-    if not local:
-        D = apart(D, (power / np.where(weight > 0.0, weight, 1.0))[:, :, None] * share)
+    ways = [D]
+    if both:
+        of_row = power / np.where(weight > 0.0, weight, 1.0)
+        ways.append(apart(D, of_row[:, :, None] * share))
     means = []
     variances = []
-    for c, (A, mean) in enumerate(zip(terms.A, terms.means, strict=True)):
+    for c, (vectors, means_q) in enumerate(zip(blocks.under_q, blocks.means, strict=True)):
+        A = products(vectors, here, b)
+        mean = means_q[here]
         tau = rows.precision[c, members]
         nu = np.moveaxis(rows.shift[c : c + mean.shape[2], members], 0, -1)
         site = site_on_u(within, Factor(tau, nu), power)
         site = Factor(*(weight[:, :, None] * values for values in site))
         on_f = Factor(kept * tau, kept[:, :, None] * nu)
-        mean, var = exchange(A, D, mean, site, on_f, rows.signed)
-        means.append(np.moveaxis(mean, -1, 0))
-        variances.append(var)
-    return np.concatenate(means), np.stack(variances)
+        moments = [exchange(A, way, mean, site, on_f, rows.signed) for way in ways]
+        means.append(np.stack([np.moveaxis(mean, -1, 0) for mean, _ in moments]))
+        variances.append(np.stack([var for _, var in moments]))
+    return np.concatenate(means, axis=1), np.stack(variances, axis=1)
 
 # %% ../../nbs/20_local.ipynb #6e2a5944
 def predict_blocks(blocks: EvaluatedBlocks, rows: LocalRows, mean: ndarray, var: ndarray) -> None:
@@ -372,8 +361,9 @@ def predict_blocks(blocks: EvaluatedBlocks, rows: LocalRows, mean: ndarray, var:
     """
 
     def work(parts: Sequence[slice]) -> None:
-        for terms in blocks.terms(parts):
-            mean[:, terms.tests], var[:, terms.tests] = exchanged(rows, terms)
+        for part in parts:
+            tests = blocks.tests[part]
+            (mean[:, tests],), (var[:, tests],) = exchanged(blocks, rows, part)
 
     map_chunks(work, chunk_slices(len(blocks.members), 1, TOGETHER))
 
@@ -470,11 +460,10 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     mean, var = (np.full((2, n, data.n_data), np.nan) for n in (C * K, C))
     for members, tests, counted in left_out_groups(rows):
         blocks = evaluate_blocks(model, posteriors, rows, data.X, members, tests)
-        for terms in blocks.terms(chunk_slices(len(members), 1, TOGETHER)):
-            for i, is_local in enumerate((True, False)):
-                mean[i][:, terms.tests], var[i][:, terms.tests] = exchanged(
-                    rows, terms, counted[terms.part], is_local
-                )
+        for part in chunk_slices(len(members), 1, TOGETHER):
+            mean[..., tests[part]], var[..., tests[part]] = exchanged(
+                blocks, rows, part, counted[part], both=True
+            )
     predicted = np.flatnonzero(np.isfinite(mean).all(axis=(0, 1)))
     if not len(predicted):
         return -np.inf

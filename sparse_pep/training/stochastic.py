@@ -433,18 +433,12 @@ class Epochs:
 # %% ../../nbs/19_stochastic.ipynb #57a35002
 def saved_state(epochs: Epochs) -> State:
     """What a checkpoint holds after an epoch, by name."""
-    adam = epochs.directions
     held = epochs.batches.held
-    history, log_priors, drifts = np.transpose(epochs.trace)
     return {
         "vector": epochs.vector,
         "n_skipped": epochs.n_skipped,
-        "history": history,
-        "log_prior": log_priors,
-        "drift": drifts,
-        "mean": adam.mean,
-        "square": adam.square,
-        "n_steps": adam.n_steps,
+        "trace": np.array(epochs.trace),
+        "directions": vars(epochs.directions),
         "precision": held.precision,
         "shift": held.shift,
         "sites": epochs.batches.sites,
@@ -454,14 +448,11 @@ def saved_state(epochs: Epochs) -> State:
 
 def restore(epochs: Epochs, state: State) -> None:
     """Continue from what `saved_state` returned."""
-    adam = epochs.directions
     held = epochs.batches.held
     epochs.vector = state["vector"]
     epochs.n_skipped = state["n_skipped"]
-    epochs.trace = list(zip(state["history"], state["log_prior"], state["drift"], strict=True))
-    adam.mean = state["mean"]
-    adam.square = state["square"]
-    adam.n_steps = state["n_steps"]
+    epochs.trace = list(map(tuple, state["trace"]))
+    vars(epochs.directions).update(state["directions"])
     held.precision = state["precision"]
     held.shift = state["shift"]
     held.add_up()
