@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparse_pep import SparsePEPRegressor
 from sparse_pep import model as models
 from sparse_pep.data.sources import ArraySource
+from sparse_pep.datasets import load_regression
 from sparse_pep.estimators import conclude
 from sparse_pep.features import InducingPoints, Wavelet
 from sparse_pep.inference import Problem, Rows
@@ -44,7 +45,12 @@ from sparse_pep.training import (
     stochastic,
     train,
 )
-from sparse_pep.training.initialise import column_spread
+from sparse_pep.training.initialise import (
+    NOISES,
+    SHORTER,
+    column_spread,
+    search_initial_lengthscale,
+)
 from sparse_pep.training.lbfgs import (
     SITE_TOL,
     Objective,
@@ -195,6 +201,40 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
         maximise(Objective(model, evidence_of, fixed), LBFGS(max_iter=30), 60).log_evidence
         for model in both
     )
+
+
+def test_eleven_iterations_take_at_most_sixteen_evidences(monkeypatch):
+    search = models.fixed_point
+    computed = []
+
+    def counted(*arguments):
+        computed.append(arguments)
+        return search(*arguments)
+
+    monkeypatch.setattr(models, "fixed_point", counted)
+    data = load_regression("diabetes")
+    model = SparsePEPRegressor(n_inducing=30, random_state=0, training=LBFGS(max_iter=11))
+    with pytest.warns(ConvergenceWarning):
+        model.fit(data.X, data.y)
+    assert model.n_iter_ == 11
+    assert len(computed) <= 16
+
+
+@pytest.mark.parametrize("turns", [1, 5, 30])
+def test_the_initial_lengthscale_is_that_of_the_highest_evidence(turns):
+    X = np.linspace(0.0, 1.0, 200)[:, None]
+    rows = Rows(X, np.sin(2 * np.pi * turns * X[:, 0]))
+    model = Model(initial_kernel(X, rows.y), InducingPoints(X[::3]), Gaussian())
+    evidences = {}
+    for factor in SHORTER:
+        lengthscale = factor * model.kernel.lengthscale
+        for share in NOISES:
+            kernel = replace(model.kernel, lengthscale=lengthscale)
+            noisy = Model(kernel, model.features, Gaussian(share * kernel.variance))
+            evidence = model_evidence(noisy, Problem(rows, jitter=1e-8)).log_evidence
+            evidences[evidence] = lengthscale
+    chosen = search_initial_lengthscale(model, rows)
+    assert chosen.kernel.lengthscale == evidences[max(evidences)]
 
 
 def test_a_restart_that_cannot_start_is_passed_over():
