@@ -7,14 +7,12 @@ __all__ = ['Periodic', 'Linear', 'Constant', 'White', 'Categorical', 'Coregion',
            'unstack_outputs']
 
 # %% ../../nbs/01c_structured_kernels.ipynb #8f25aa25
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
-from scipy.special import expit, logit
 
 from .base import Covariance, Kernel, Variances
 from .stationary import SquaredExponential
@@ -242,6 +240,7 @@ class Categorical(Coded):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance", "correlation")
+    fractions: ClassVar[dict[str, float]] = {"correlation": 1.0}
     variance: float = 1.0
     correlation: float = 0.5
     active_dims: tuple[int, ...] | None = None
@@ -252,19 +251,6 @@ class Categorical(Coded):
             raise ValueError(
                 f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}."
             )
-
-    def parameters(self) -> Parameters:
-        """The logarithm of the variance and the log odds of the correlation."""
-        return {
-            "log_variance": np.log(self.variance),
-            "log_odds_correlation": logit(self.correlation),
-        }
-
-    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "Categorical":
-        """A copy with these parameters, named as in `parameters()`."""
-        variance = float(np.exp(parameters["log_variance"]))
-        correlation = float(expit(parameters["log_odds_correlation"]))
-        return replace(self, variance=variance, correlation=correlation)
 
     def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""

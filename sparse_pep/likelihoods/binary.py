@@ -6,16 +6,15 @@
 __all__ = ['Probit', 'Logit', 'NoisyProbit']
 
 # %% ../../nbs/08c_binary.ipynb #0d74111e
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
-from numpy.typing import ArrayLike
-from scipy.special import erfcx, expit, logit, ndtr
+from scipy.special import erfcx, ndtr
 
 from .base import Likelihood, MeanAndVariance
+from ..numerics.parameters import set_fields
 from ..numerics.validation import is_number, short_repr
 from sparse_pep.quadrature import (
     STRICT,
@@ -141,12 +140,15 @@ class NoisyProbit(Binary):
     probability `flip`, ε in (0, ½).
     """
 
+    trained: ClassVar[tuple[str, ...]] = ("flip",)
+    fractions: ClassVar[dict[str, float]] = {"flip": 0.5}
     flip: float = 0.01
     log_concave = False
 
     def __post_init__(self) -> None:
         if not is_number(self.flip) or not 0.0 < self.flip < 0.5:
             raise ValueError(f"`flip` must lie between 0 and 0.5; got {short_repr(self.flip)}.")
+        set_fields(self, flip=float(self.flip))
 
     def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         x = y * f
@@ -162,9 +164,3 @@ class NoisyProbit(Binary):
         cdf = ndtr(y * f)
         p = self.flip + (1.0 - 2.0 * self.flip) * cdf
         return [(1.0 - 2.0 * cdf) / p * self.flip * (1.0 - 2.0 * self.flip)]
-
-    def parameters(self) -> dict[str, ndarray]:
-        return {"log_odds_flip": logit(2.0 * self.flip)}
-
-    def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "NoisyProbit":
-        return replace(self, flip=float(0.5 * expit(parameters["log_odds_flip"])))

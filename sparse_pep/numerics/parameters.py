@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 
 # %% ../../nbs/internals/numerics/parameters.ipynb #9b6bd8b1
 # values or derivatives by the name of the parameter
@@ -31,6 +32,9 @@ class Parametric:
         The fields that are trained. Those that are positive are trained as logarithms.
     signed : tuple of str
         The trained fields that may have either sign, which are trained as they are.
+    fractions : dict
+        The trained fields that lie between 0 and a largest value, with this value. They are trained
+        as the logarithm of their odds.
 
     Notes
     -----
@@ -40,6 +44,7 @@ class Parametric:
 
     trained: ClassVar[tuple[str, ...]] = ()
     signed: ClassVar[tuple[str, ...]] = ()
+    fractions: ClassVar[dict[str, float]] = {}
 
     if TYPE_CHECKING:  # the fields of subclasses
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -53,6 +58,8 @@ class Parametric:
             value = getattr(self, name)
             if name in self.signed:
                 values[name] = value
+            elif name in self.fractions:
+                values[f"log_odds_{name}"] = logit(value / self.fractions[name])
             else:
                 values[f"log_{name}"] = np.log(np.where(np.equal(value, 0.0), 1.0, value))
         return values
@@ -63,6 +70,8 @@ class Parametric:
         for name in self.trained:
             if name in self.signed:
                 fields[name] = parameters[name]
+            elif name in self.fractions:
+                fields[name] = self.fractions[name] * expit(parameters[f"log_odds_{name}"])
             else:
                 trained = np.not_equal(getattr(self, name), 0.0)
                 fields[name] = np.exp(parameters[f"log_{name}"]) * trained
