@@ -165,6 +165,11 @@ def test_a_visit_at_the_fixed_point_changes_no_site(name, earlier):
         assert error(case.batches.sites, fit.start) < 2e-6
 
 
+def by_batches(model, rows, **how):
+    """A training by Adam with these arguments."""
+    return train(model, Problem(rows, jitter=JITTER), TrainingOptions(Adam(**how)))
+
+
 def student_batch(power=1.0, n=N):
     problem = PROBLEMS["student"]
     rows = Rows(X[:n], problem.y[:n])
@@ -243,17 +248,13 @@ def test_a_failed_visit_or_gradient_moves_nothing_and_is_counted(broken, monkeyp
         )
     )
     monkeypatch.setattr(stochastic, broken, now_and_then)
-    result = train(
-        start, Problem(data, jitter=1e-8), TrainingOptions(Adam(batch_size=N, n_epochs=4))
-    )
+    result = by_batches(start, data, batch_size=N, n_epochs=4)
     # six visits, two of them before
     assert result.counts["n_rejected"] == 3
     assert result.counts["n_evaluations"] == 2
     assert np.isfinite(result.log_evidence)
     monkeypatch.setattr(stochastic, broken, lambda *arguments: answer)
-    result = train(
-        start, Problem(data, jitter=1e-8), TrainingOptions(Adam(batch_size=8, n_epochs=1))
-    )
+    result = by_batches(start, data, batch_size=8, n_epochs=1)
     assert result.counts["n_evaluations"] == 0
     assert np.all(np.isnan(result.history))
     assert_array_equal(result.model.theta, start.theta)
@@ -301,13 +302,15 @@ def test_an_optimum_is_stayed_at(name):
     case = Case(name, earlier="outputs" in name)
     problem = replace(case.problem(1e-6), tight=False)
 
-    def by_batches(model, n_epochs):
-        adam = Adam(batch_size=7, learning_rate=0.01, n_epochs=n_epochs)
-        return train(model, problem, TrainingOptions(adam))
-
     end = train(case.model, problem, TrainingOptions(LBFGS(tol=1e-9)))
-    found = by_batches(end.model, 25)
-    moved = by_batches(case.model, 1)
+    found, moved = (
+        train(
+            model,
+            problem,
+            TrainingOptions(Adam(batch_size=7, learning_rate=0.01, n_epochs=n_epochs)),
+        )
+        for model, n_epochs in ((end.model, 25), (case.model, 1))
+    )
     assert moved.log_evidence < end.log_evidence - 0.5
     assert abs(found.log_evidence - end.log_evidence) < 0.05
 
@@ -342,11 +345,8 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
 
 
 def test_convergence_is_said_honestly(monkeypatch):
-    few = train(
-        PROBLEMS["gaussian, power 1"].model,
-        Problem(Rows(X, PROBLEMS["gaussian"].y), jitter=1e-8),
-        TrainingOptions(Adam(batch_size=10, n_epochs=2)),
-    )
+    rows = Rows(X, PROBLEMS["gaussian"].y)
+    few = by_batches(PROBLEMS["gaussian, power 1"].model, rows, batch_size=10, n_epochs=2)
     assert few.fit.start is None
     assert not few.converged
     assert "too few" in few.message
@@ -365,11 +365,7 @@ def test_convergence_is_said_honestly(monkeypatch):
     monkeypatch.setattr(
         stochastic, "model_evidence", lambda *a, **k: ended(kept(*a, **k), converged=False)
     )
-    assert not train(
-        START,
-        Problem(MANY, jitter=1e-8),
-        TrainingOptions(Adam(batch_size=100, n_epochs=8, tol=10.0)),
-    ).converged
+    assert not by_batches(START, MANY, batch_size=100, n_epochs=8, tol=10.0).converged
 
 
 def test_rows_that_have_no_numbers_are_refused():
@@ -380,4 +376,4 @@ def test_rows_that_have_no_numbers_are_refused():
             yield Rows(X, np.sign(X[:, 0]))
 
     with pytest.raises(ValueError, match="draw rows by their numbers"):
-        train(PROBLEMS["probit"].model, Problem(Rowless(), jitter=1e-8), TrainingOptions(Adam()))
+        by_batches(PROBLEMS["probit"].model, Rowless())

@@ -10,11 +10,13 @@ from reference.problems import SearchedGaussian
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import (
+    OuterSites,
     Partition,
     block_cholesky,
     clustered_blocks,
     log_det_ratio,
     unexplained_blocks,
+    with_inner_sites,
 )
 from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Gaussian, Probit, Softmax, StudentT
@@ -48,6 +50,16 @@ def test_labels_and_powers():
         assert blocks.powers(power).tolist() == [[0.3] * 4, [0.0, 1.0, 0.5, 0.0]][np.ndim(power)]
     # blocks of one: as the rows are
     assert Partition([2, 0, 1]).powers([0.1, 0.2, 0.3]).tolist() == [0.1, 0.2, 0.3]
+
+
+def test_a_block_whose_noise_is_lost_in_rounding_does_not_stop_the_others():
+    D = np.stack([np.eye(2), np.ones((2, 2))])
+    outer = OuterSites(np.zeros((2, 2, 2)), np.zeros((2, 2, 1)), np.zeros(2))
+    inner = (np.full((2, 2), 1e18), np.ones((1, 2, 2)))
+    mean, var = with_inner_sites(
+        np.zeros((2, 1, 2)), np.zeros((2, 2, 1)), D, outer, inner, np.ones(2)
+    )
+    np.testing.assert_allclose((mean[0], var), [[[1e-18] * 2, [np.nan] * 2]] * 2, rtol=1e-12)
 
 
 X6 = np.arange(6.0)[:, None]

@@ -20,6 +20,7 @@ from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.numerics.files import read_archive, write_archive
 from sparse_pep.training import LBFGS
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 120
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(
@@ -50,13 +51,6 @@ def only(values, **kinds):
     table = pd.DataFrame({"a": values, "b": np.linspace(0.0, 1.0, len(values))})
     columns = Columns.of(table, kinds)
     return columns.columns[0], columns.transform(table)[:, : len(columns.columns[0].names)]
-
-
-@pytest.fixture
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 TAKEN = {  # cells, kind, names of the columns of numbers
@@ -208,7 +202,7 @@ def test_categories_of_polars_have_places_without_a_sign():
     assert cells.closed
 
 
-def test_a_later_table_may_differ(quiet):
+def test_a_later_table_may_differ():
     columns = Columns.of(TABLE)
     later = (
         TABLE[::-1][:4]
@@ -264,21 +258,17 @@ def test_numbers_without_gaps_stay_as_they_are():
 
 @pytest.fixture(scope="module")
 def model():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return SparsePEPRegressor(**FAST).fit(TABLE, TARGET)
+    return SparsePEPRegressor(**FAST).fit(TABLE, TARGET)
 
 
 @pytest.fixture(scope="module")
 def plain(model):
     """The model of the numbers that the table becomes, and these numbers."""
     numbers = model.columns_.transform(TABLE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return SparsePEPRegressor(**FAST).fit(numbers, TARGET), numbers
+    return SparsePEPRegressor(**FAST).fit(numbers, TARGET), numbers
 
 
-def test_a_model_of_a_table_is_that_of_its_numbers(model, plain, quiet):
+def test_a_model_of_a_table_is_that_of_its_numbers(model, plain):
     of_numbers, numbers = plain
     assert of_numbers.columns_ is None
     assert of_numbers.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
@@ -292,7 +282,7 @@ def test_a_model_of_a_table_names_its_columns_and_counts_their_numbers(model):
     assert len(model.kernel_.lengthscale) == len(columns.names) == len(columns.origins)
 
 
-def test_an_arrow_table_has_the_columns_of_a_frame(model, quiet):
+def test_an_arrow_table_has_the_columns_of_a_frame(model):
     (batch,) = pa.Table.from_pandas(TABLE).combine_chunks().to_batches()
     assert SparsePEPRegressor(**FAST).fit(batch, TARGET).columns_ == model.columns_
 
@@ -307,7 +297,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_predictions_are_the_same_for_every_form_of_a_table(model, plain, quiet, form):
+def test_predictions_are_the_same_for_every_form_of_a_table(model, plain, form):
     of_numbers, numbers = plain
     table = FORMS[form](model.columns_)
     assert_array_equal(model.predict(table), of_numbers.predict(numbers))
@@ -326,7 +316,7 @@ def test_a_file_whose_columns_do_not_fit_is_refused(model, tmp_path):
             load(tmp_path / "bad.npz")
 
 
-def test_draws_and_densities_take_tables(model, quiet):
+def test_draws_and_densities_take_tables(model):
     assert model.sample_y(TABLE[:3]).shape == (3, 1)
     assert model.predict_log_density(TABLE, TARGET).shape == (N,)
 
@@ -372,7 +362,7 @@ def test_what_training_did_not_see_is_told_once(model, recwarn):
     assert told.filename == __file__
 
 
-def test_columns_are_those_of_the_first_data_that_count(model, quiet):
+def test_columns_are_those_of_the_first_data_that_count(model):
     odd = pd.concat([TABLE, TABLE[:2].assign(area=1e9, city="Ulm")])
     weighted = clone(model).fit(odd, np.r_[TARGET, 0.0, 0.0], np.r_[np.ones(N), np.zeros(2)])
     assert weighted.columns_ == Columns.of(TABLE)

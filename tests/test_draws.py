@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-import sparse_pep
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.features import (
     Derivative,
@@ -123,16 +122,6 @@ def test_draws_have_the_gradient_of_their_values(name):
     slopes = [(draws(TEST + h) - draws(TEST - h)) / (2.0 * step) for h in step * np.eye(2)]
     gradient = draws.gradient(TEST)
     assert_allclose(gradient, np.stack(slopes, axis=-1), atol=1e-6 * np.abs(gradient).max())
-
-
-@each_model
-def test_a_loaded_model_has_the_same_draws(name, tmp_path):
-    fitted(name).save(tmp_path / "model.npz")
-    loaded = sparse_pep.load(tmp_path / "model.npz")
-    ours, theirs = (
-        model.sample_functions(3, n_features=20)(TEST) for model in (loaded, fitted(name))
-    )
-    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_a_draw_is_the_same_in_pieces():

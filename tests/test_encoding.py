@@ -408,12 +408,6 @@ def fitted(kind):
     return kind(**KEPT).fit(X, HIGH if kind is CLASSIFIER else Y)
 
 
-def test_means_and_deviations_at_a_source_are_those_at_its_rows():
-    ours = fitted(REGRESSOR).predict(in_pieces(X), return_std=True)
-    assert np.shape(ours) == (2, 600)
-    assert np.allclose(ours, fitted(REGRESSOR).predict(X, return_std=True), rtol=1e-12)
-
-
 @pytest.mark.parametrize(
     "call, words",
     [

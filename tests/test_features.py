@@ -1,5 +1,5 @@
-"""Inter-domain features against their definitions, at their limits, in the models that use them,
-and what they refuse.
+"""Inter-domain features against their definitions, at their limits, and in the models that use
+them.
 """
 
 import tracemalloc
@@ -24,7 +24,6 @@ from sparse_pep.features import (
 from sparse_pep.features.windows import normal_points
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import (
-    Categorical,
     Constant,
     Linear,
     Matern12,
@@ -320,56 +319,3 @@ def test_widths_of_zero_stay_zero_in_training():
         == 0.0
     )
     assert np.all(np.isfinite(model.parameters()["features.log_width"]))
-
-
-# What is refused
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: GaussianBlur(Z, 0.0), ["`width`", "positive", "InducingPoints"]),
-        (lambda: GaussianBlur(Z, [0.1, -0.1]), ["`width`", "negative"]),
-        (lambda: GaussianBlur(Z, np.ones(3)), ["`width`", "(2,)", "(4, 2)", "(3,)"]),
-        (lambda: GaussianBlur(Z[:0], 0.1), ["`Z`", "at least one"]),
-        (lambda: Wavelet(Z, 0.1, 1.0, phase=np.ones(3)), ["`phase`", "(4,)"]),
-        (lambda: Derivative(Z, [0, 1, 2, -1]), ["`dims`", "to 1"]),
-        (lambda: Derivative(Z, [0, 1, 0.5, -1]), ["`dims`", "0.5"]),
-        (lambda: Derivative(Z, [0, 1]), ["`dims`", "(4,)"]),
-        (lambda: Fourier(1.0, 1.0, 3), ["`a`", "`b`", "less"]),
-        (lambda: Fourier(0.0, 1.0, [1.0, 1.0]), ["`frequencies`", "distinct"]),
-        (lambda: Fourier(0.0, 1.0, [-1.0]), ["`frequencies`", "not below 0"]),
-        (lambda: Fourier(0.0, 1.0, 3).Kuf(Matern32(), X), ["`X`", "one column", "2"]),
-        (lambda: Fourier(0.0, 1.0, 3).Kuu(Matern32(1.0, [1.0, 2.0])), ["`lengthscale`", "2"]),
-        (lambda: Fourier(0.0, 1.0, 3).Kuu(Matern32(active_dims=(1,))), ["`active_dims`"]),
-        (lambda: GaussianBlur(Z, 0.1).Kuf(SE, X[:, :1]), ["`X`", "1 columns", "have 2"]),
-        (
-            lambda: GaussianBlur(Z, 0.1).Kuu(SquaredExponential(1.0, [1.0, 1.0, 1.0])),
-            ["`lengthscale`", "3"],
-        ),
-        (lambda: StackedFeatures([]), ["`features`", "at least one"]),
-        (lambda: StackedFeatures(InducingPoints(Z)), ["`features`", "list"]),
-        (
-            lambda: StackedFeatures([InducingPoints(Z), InducingPoints(Z[:, :1])]),
-            ["`features`", "columns", "[1, 2]"],
-        ),
-        (
-            lambda: GaussianBlur(Z, 0.1).Kuu(SE * Categorical(active_dims=[1])),
-            ["`width` of GaussianBlur", "column 1"],
-        ),
-        (lambda: Derivative(Z, [0, 0, 0, 0]).Kuu(Matern12()), ["Derivative", "Matern12"]),
-        (lambda: Derivative(Z, [0, 0, 0, 0]).Kuu(SE + White()), ["Derivative", "White"]),
-        (lambda: Fourier(0.0, 1.0, 3).Kuu(SquaredExponential()), ["Fourier", "SquaredExponential"]),
-        (
-            lambda: StackedFeatures([Fourier(0.0, 1.0, 3), Derivative(Z[:, :1], [0] * 4)]).Kuu(
-                Matern32()
-            ),
-            ["Fourier", "Derivative", "Matern32"],
-        ),
-    ],
-)
-def test_what_cannot_be_is_refused(make, words):
-    with pytest.raises((ValueError, NotImplementedError)) as refusal:
-        make()
-    for word in words:
-        assert word in str(refusal.value)

@@ -1,7 +1,6 @@
 """Files of arrays and JSON: exact, whole or absent, and clear about what they are not."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,13 +78,3 @@ def test_a_file_that_is_not_whole_is_not_there(tmp_path):
     umask = os.umask(0)
     os.umask(umask)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666 & ~umask
-
-
-def test_kinds_and_versions_are_kept_apart(path, tmp_path):
-    write_archive(path, {}, "thing", 2)
-    with pytest.raises(ValueError, match="not a model file"):
-        read_archive(path, "model", 2)
-    with pytest.raises(ValueError, match="newer version.*format 2; this one reads up to 1"):
-        read_archive(path, "thing", 1)
-    with pytest.raises(FileNotFoundError):
-        read_archive(Path(tmp_path / "absent"), "thing", 1)

@@ -8,20 +8,15 @@ from laws import adapter
 from laws.adapter import in_memory
 from reference import limits
 from reference.compare import error
+from reference.problems import GRADIENTS, described
 
 from sparse_pep.features import InducingPoints
-from sparse_pep.kernels import Matern32, SquaredExponential
+from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import HeteroscedasticGaussian, Logit, NoisyProbit, Probit, StudentT
 from sparse_pep.model import Model
 from sparse_pep.sites import q_moments
 
-KERNELS = {"se": SquaredExponential, "matern32": Matern32}
 PROBLEMS = ["c01_1d", "c03_per_datum_alpha", "c04_Z_equals_X", "c05_matern32", "c07_large_variance"]
-GRADIENTS = {
-    "log_variance": "kernel.log_variance",
-    "log_lengthscales": "kernel.log_lengthscale",
-    "Z": "features.Z",
-}
 
 
 class SearchProblem:
@@ -59,9 +54,7 @@ def small(likelihood, seed=0, N=25, M=5, variance=2.0):
 def exact_problem(vectors, name):
     """A problem of the file, its test inputs and its cases."""
     (data,) = (problem for problem in vectors["classification"] if problem["id"] == name)
-    X, y, Z, X_test = (np.array(data[key]) for key in ("X", "y", "Z", "Xtest"))
-    parts = data["kernel"]
-    kernel = KERNELS[parts["name"]](parts["variance"], parts["lengthscales"])
+    kernel, X, y, Z, X_test = described(data)
     assert data["cases"]
     return SearchProblem(kernel, Z, X, y, Probit()), X_test, data["cases"]
 
@@ -97,8 +90,8 @@ def test_the_exact_numbers(vectors, name):
         for key, value in results_of(problem, fit, X_test).items():
             assert error(value, case[key]) < 1e-7, (key, case["alpha"])
         if "grad" in case:
-            ours = [np.ravel(gradient[name]) for name in GRADIENTS.values()]
-            theirs = [np.ravel(case["grad"][key]) for key in GRADIENTS]
+            ours = [np.ravel(gradient[GRADIENTS[key]]) for key in case["grad"]]
+            theirs = [np.ravel(value) for value in case["grad"].values()]
             assert error(np.concatenate(ours), np.concatenate(theirs)) < 1e-6
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from reference.problems import labels_of
+from reference.problems import described, labels_of
 from scipy.stats import norm
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
@@ -32,16 +32,13 @@ from sparse_pep.posterior.local import (
     sites_on_f,
 )
 
-KERNELS = {"se": SquaredExponential, "matern32": Matern32}
 POWERS = (0.0, 0.5, 1.0)
 
 
 def problem_of(entry, likelihood):
     """Model, inputs, targets and test inputs of an entry."""
-    own = entry["kernel"]
-    kernel = KERNELS[own["name"]](own["variance"], np.array(own["lengthscales"]))
-    model = Model(kernel, InducingPoints(np.array(entry["Z"])), likelihood)
-    return model, *(np.array(entry[name]) for name in ("X", "y", "Xtest"))
+    kernel, X, y, Z, X_test = described(entry)
+    return Model(kernel, InducingPoints(Z), likelihood), X, y, X_test
 
 
 @pytest.mark.parametrize("number", range(2))
@@ -150,52 +147,32 @@ def left_out(model, fit, rows, X):
             yield LeftOut(int(tests[i, j]), members[i][counted[i]], local, plain)
 
 
-def gaussian_sites_at(data, near, power):
-    """Neighbours with the sites of Gaussian noise of variance 0.04."""
-    precision = np.full((1, 5), 25.0)
-    shift = 25.0 * data.y[near][None]
-    return LocalRows(data.X[near], precision, shift, np.full(5, power), np.ones(5), None, 5)
-
-
 @pytest.mark.parametrize("power", POWERS)
-def test_a_row_left_out_might_as_well_not_have_been_there(power):
-    """With Gaussian noise the other sites do not change, so a fit without the row says the same."""
+@pytest.mark.parametrize("groups", [np.arange(24), np.arange(24) // 4], ids=["rows", "blocks"])
+def test_what_is_left_out_might_as_well_not_have_been_there(groups, power):
+    """With Gaussian noise the other sites do not change, so a fit without a row, or without its
+    block, says the same.
+    """
     model, data = small()
+    in_blocks = groups[-1] < 23
+    data = data._replace(blocks=groups if in_blocks else None)
     fit = model_evidence(model, Problem(data, power))
     rows = local_rows(fit, data, power, n_neighbours=5)
     seen = set()
     for row, near, local, plain in left_out(model, fit, rows, data.X):
-        others = data.at(np.arange(24) != row)
-        posteriors = model_evidence(model, Problem(others, power)).posteriors
-        x = data.X[row : row + 1]
-        neighbours = gaussian_sites_at(data, near, power)
-        expected = local_predict(model, posteriors, x, neighbours, blocks=None)
-        assert_allclose(local, np.ravel(expected), rtol=1e-6, atol=1e-9)
-        expected = local_predict(model, posteriors, x, None, blocks=None)
-        assert_allclose(plain, np.ravel(expected), rtol=1e-6, atol=1e-9)
-        seen.add(row)
-    assert seen == set(range(24))
-
-
-@pytest.mark.parametrize("power", POWERS)
-def test_a_block_left_out_might_as_well_not_have_been_there(power):
-    model, data = small()
-    blocks = np.arange(24) // 4
-    data = data._replace(blocks=blocks)
-    fit = model_evidence(model, Problem(data, power))
-    rows = local_rows(fit, data, power, n_neighbours=5)
-    seen = set()
-    for row, near, local, plain in left_out(model, fit, rows, data.X):
-        others = data.at(blocks != blocks[row])
+        others = data.at(groups != groups[row])
         again = model_evidence(model, Problem(others, power))
-        renumbered = others._replace(blocks=np.unique(others.blocks, return_inverse=True)[1])
         x = data.X[row : row + 1]
-        label = blocks[near[:1]] - (blocks[near[:1]] > blocks[row])
-        sites = local_rows(again, renumbered, power)
-        expected = local_predict(model, again.posteriors, x, sites, blocks=label)
-        assert_allclose(local, np.ravel(expected), rtol=1e-6, atol=1e-9)
-        expected = local_predict(model, again.posteriors, x, None, blocks=label)
-        assert_allclose(plain, np.ravel(expected), rtol=1e-6, atol=1e-9)
+        label = None
+        if in_blocks:
+            others = others._replace(blocks=np.unique(others.blocks, return_inverse=True)[1])
+            label = groups[near[:1]] - (groups[near[:1]] > groups[row])
+        for found, sites in (
+            (local, local_rows(again, others, power, n_neighbours=5)),
+            (plain, None),
+        ):
+            expected = local_predict(model, again.posteriors, x, sites, blocks=label)
+            assert_allclose(found, np.ravel(expected), rtol=1e-6, atol=1e-9)
         seen.add(row)
     assert seen == set(range(24))
 

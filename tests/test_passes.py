@@ -51,6 +51,7 @@ CASES = {
         1.0 * (f > 1) + (f > -1),
     ),
 }
+NO_CAVITY = np.repeat([-0.1, 0.0, 1.5, 0.0], [12, 18, 1, 9])
 # model, targets, power, sweeps; the longest step at the end, and the sites from which the search
 # starts
 SEARCHES = {
@@ -59,24 +60,8 @@ SEARCHES = {
     "damped": (3000.0, Probit(), signs, 1.0, 25, 1.0, None),
     "keeps precisions of labels positive": (1000.0, Probit(), signs, 0.0, 80, 1.0, None),
     "gives up a step that does not help": (1000.0, StudentT(0.3, 2.0), y, 0.0, 80, 0.6, None),
-    "from no cavity": (
-        4.0,
-        StudentT(0.3, 4.0),
-        y,
-        1.0,
-        40,
-        1.0,
-        np.where(np.arange(N) < 12, -0.1, np.where(np.arange(N) == 30, 1.5, 0.0)),
-    ),
-    "from no cavity, and ends early": (
-        4.0,
-        StudentT(0.3, 4.0),
-        y,
-        1.0,
-        2,
-        1.0,
-        np.where(np.arange(N) < 12, -0.1, np.where(np.arange(N) == 30, 1.5, 0.0)),
-    ),
+    "from no cavity": (4.0, StudentT(0.3, 4.0), y, 1.0, 40, 1.0, NO_CAVITY),
+    "from no cavity, and ends early": (4.0, StudentT(0.3, 4.0), y, 1.0, 2, 1.0, NO_CAVITY),
     "from no posterior": (4.0, StudentT(0.3, 4.0), y, 1.0, 40, 1.0, np.full(N, -5.0)),
     "from no posterior, without time": (4.0, StudentT(0.3, 4.0), y, 1.0, 0, 1.0, np.full(N, -5.0)),
 }

@@ -132,8 +132,7 @@ def test_later_data_copies_and_files_keep_the_priors(tmp_path):
     model.save(tmp_path / "model.npz")
     again = load(tmp_path / "model.npz")
     before = repr(model.priors_)
-    assert repr(again.priors_) == repr(again.priors) == before
-    assert "log prior" in again.summary()
+    assert repr(again.priors) == before
     for one in (model, again):
         one.partial_fit(X[30:], y[30:])
         assert repr(one.priors_) == before

@@ -31,21 +31,7 @@ from docs.notebook import as_markdown, markdown, numbered, only_imports, process
 
 ROOT = Path(__file__).resolve().parent.parent
 
-VOID = {
-    "area",
-    "base",
-    "br",
-    "col",
-    "embed",
-    "hr",
-    "img",
-    "input",
-    "link",
-    "meta",
-    "source",
-    "track",
-    "wbr",
-}
+VOID = set("area base br col embed hr img input link meta source track wbr".split())
 
 
 class Document(HTMLParser):

@@ -207,10 +207,9 @@ def test_a_row_that_is_no_good_is_named(name, value):
     draws = next(k for k in range(999) if chosen_rows(23, 9, np.random.default_rng(k))[8] == 17)
     with pytest.raises(ValueError, match=f"`{name}`, row 17 "):
         source.sample(9, np.random.default_rng(draws))
-    everywhere = {"X": X, "y": y, name: value} if name in EXTRAS else None
-    if everywhere:
+    if name in EXTRAS:
         with pytest.raises(ValueError, match=f"`{name}` must lie in"):
-            ArraySource(**everywhere).total(sums)
+            ArraySource(X, y, **{name: value}).total(sums)
 
 
 def test_pieces_of_another_width_and_bad_cells_are_refused():

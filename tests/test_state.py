@@ -1,7 +1,6 @@
 """An estimator is its arguments and one fitted state, which is replaced as a whole."""
 
 import inspect
-import threading
 from operator import attrgetter
 
 import numpy as np
@@ -84,30 +83,6 @@ def test_a_prediction_during_another_fit_belongs_to_one_classifier(name, monkeyp
     assert len(model.classes_) == 3
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_predictions_while_a_thread_fits_again_and_again():
-    model = regressor()
-    both = [model.predict_f(X)]
-    model.fit(**OTHER)
-    both.append(model.predict_f(X))
-    ended = threading.Event()
-
-    def fit_in_turns():
-        while not ended.is_set():
-            model.fit(X, Y)
-            model.fit(**OTHER)
-
-    thread = threading.Thread(target=fit_in_turns)
-    thread.start()
-    try:
-        predictions = [model.predict_f(X) for _ in range(100)]
-    finally:
-        ended.set()
-        thread.join()
-    for mean, var in predictions:
-        assert any(np.array_equal(mean, m) and np.array_equal(var, v) for m, v in both)
-
-
 @pytest.mark.parametrize("make", [regressor, classifier])
 def test_an_estimator_is_its_arguments_its_state_and_what_is_published(make):
     model = make()
@@ -126,11 +101,12 @@ def test_an_estimator_is_its_arguments_its_state_and_what_is_published(make):
     [
         lambda model: model.fit(X, np.full(len(X), np.nan)),
         lambda model: model.partial_fit(X[:, :1], Y),
+        lambda model: model.set_params(fixed=["kernel.width"]).partial_fit(X, Y),
         lambda model: model.add_inducing(0),
         lambda model: model.remove_inducing(6),
         lambda model: model.set_params(kernel="cubic").fit(X, Y),
     ],
-    ids=["fit", "partial_fit", "add_inducing", "remove_inducing", "an argument"],
+    ids=["fit", "partial_fit", "later argument", "add_inducing", "remove_inducing", "an argument"],
 )
 def test_a_failed_change_leaves_the_old_state(change):
     model = regressor()

@@ -25,17 +25,6 @@ def test_a_row_says_what_was_trained(capsys, monkeypatch):
     data = Dataset("one", X, y, ("x",), random_splits(80, 2))
     options = ModelOptions(power=0.0, n_inducing=6, tol=1e-3, max_iter=500)
     row, model = run_split(data, 1, options)
-    assert list(row) == [
-        "data",
-        "power",
-        "name",
-        "split",
-        "log ML/N",
-        "SMSE",
-        "SMLL",
-        "converged",
-        "seconds",
-    ]
     assert (row["data"], row["power"], row["name"], row["split"]) == ("one", 0.0, "VFE", 1)
     assert row["log ML/N"] == model.log_marginal_likelihood_value_ / 72
     assert row["converged"] == "yes"
@@ -103,10 +92,6 @@ def test_a_likelihood_has_its_estimator_and_only_real_targets_are_scaled(kind, l
             (np.std(y), np.mean(y)) if scaled else (1.0, 0.0),
             rtol=1e-14,
         )
-        plain = estimator_for(replace(options, standardize=False))
-        plain.set_params(training=None).fit(X, y)
-        assert plain.y_scale_ == 1.0
-        assert plain.x_mean_ == 0.0
 
 
 def test_a_sure_mistake_costs_its_log_density_and_not_infinity():

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from reference.compare import error
-from reference.problems import SearchedGaussian, labels_of
+from reference.problems import GRADIENTS, SearchedGaussian, described, labels_of
 
 from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import Partition
-from sparse_pep.kernels import Matern12, Matern32, Matern52, SquaredExponential
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence, model_gradient, model_predict
 from sparse_pep.numerics.linalg import factorise, solve_lower
@@ -24,23 +23,9 @@ from sparse_pep.sites import (
 )
 
 RESULTS = "logZ", "q_mean", "q_cov", "f_mean", "f_var"
-KERNELS = {
-    "se": SquaredExponential,
-    "matern12": Matern12,
-    "matern32": Matern32,
-    "matern52": Matern52,
-}
 PROBLEMS = ["r01_se_1d", "r02_se_ard_2d", "r06_matern12", "r08_matern52", "r14_Z_equals_X"]
 INTERDOMAIN = ["r09_blur_shared", "r11_derivative", "r12_gabor_1d"]
 BLOCKS = ["r03_blocks", "r04_blocks_private_alpha", "r15_one_big_block"]
-GRADIENTS = {
-    "log_variance": "kernel.log_variance",
-    "log_lengthscales": "kernel.log_lengthscale",
-    "log_noise_var": "log_noise_variance",
-    "Z": "features.Z",
-    "log_widths_shared": "features.log_width",
-    "freqs": "features.frequency",
-}
 
 
 class VectorProblem:
@@ -49,11 +34,7 @@ class VectorProblem:
     def __init__(self, vectors, name):
         self.raw = next(problem for problem in vectors["regression"] if problem["id"] == name)
         self.cases = self.raw["cases"]
-        kernel = self.raw["kernel"]
-        noise = self.raw["noise_var"]
-        self.X, self.y, Z, self.X_test = (
-            np.array(self.raw[key]) for key in ("X", "y", "Z", "Xtest")
-        )
+        kernel, self.X, self.y, Z, self.X_test = described(self.raw)
         self.labels = labels_of(self.raw["blocks"]) if self.raw["blocks"] else None
         kinds = {
             "points": lambda: InducingPoints(Z),
@@ -63,13 +44,9 @@ class VectorProblem:
                 Z, widths, freqs, phases, zero_mean=bool(dc)
             ),
         }
-        described = dict(self.raw["features"] or {"type": "points"})
-        features = kinds[described.pop("type")](**described)
-        self.model = Model(
-            KERNELS[kernel["name"]](kernel["variance"], kernel["lengthscales"]),
-            features,
-            Gaussian(noise),
-        )
+        features = dict(self.raw["features"] or {"type": "points"})
+        features = kinds[features.pop("type")](**features)
+        self.model = Model(kernel, features, Gaussian(self.raw["noise_var"]))
 
     def results(self, power):
         """What the functions give, under the names of the file, and the gradient."""

@@ -10,7 +10,7 @@ def softmax_log_density(d):
     """log p, its gradient and its Hessian's diagonal in d (C − 1, K)."""
     log_p = -logsumexp(np.concatenate([np.zeros((1, d.shape[1])), -d]), axis=0)
     q = np.exp(-d + log_p)
-    own = -np.expm1(log_p) if np.ndim(d) == 1 else q.sum(0)
+    own = q.sum(0)
     return (
         log_p,
         np.concatenate([own[None], -q]),

@@ -27,6 +27,23 @@ def labels_of(blocks):
     ]
 
 
+GRADIENTS = {  # the names of the files of exact numbers, and those of parameters
+    "log_variance": "kernel.log_variance",
+    "log_lengthscales": "kernel.log_lengthscale",
+    "log_noise_var": "log_noise_variance",
+    "Z": "features.Z",
+    "log_widths_shared": "features.log_width",
+    "freqs": "features.frequency",
+}
+
+
+def described(entry):
+    """The kernel of an entry of the files of exact numbers, and X, y, Z and X_test."""
+    own = entry["kernel"]
+    kernel = KERNELS[own["name"]](own["variance"], own["lengthscales"])
+    return kernel, *(np.array(entry[name]) for name in ("X", "y", "Z", "Xtest"))
+
+
 @dataclass(frozen=True)
 class SearchedGaussian(Gaussian):
     """Gaussian noise as any other likelihood: its sites are searched for."""

@@ -14,8 +14,9 @@ from .checks import INF, NAN, SE, TARGETS, X, cases, estimator, refused
 
 WHOLE = [-1, 1.5, NAN, INF, "10", [5], True, {}, np.ones(2)]
 POSITIVE = [0, -1, NAN, INF, None, "1", [1.0], True, {}, np.ones(2)]
+NAMES = ["", True, NAN, {}, np.ones(2)]  # for what may be a name
 ARGUMENTS = {
-    "kernel": ["cosine", "", 3, 1.0, True, NAN, [SE], SquaredExponential, {}, np.ones(2)],
+    "kernel": ["cosine", 3, 1.0, [SE], SquaredExponential, *NAMES],
     "features": [
         "points",
         3,
@@ -68,10 +69,12 @@ ARGUMENTS = {
         [],
     ],
     "noise_variance": POSITIVE,
-    "training": ["sgd", "", True, 1, NAN, ["lbfgs"], {}, np.array(["lbfgs", "lbfgs"]), LBFGS],
+    "training": ["sgd", 1, ["lbfgs"], np.array(["lbfgs", "lbfgs"]), LBFGS, *NAMES],
     "jitter": [-1e-8, 1.0, NAN, INF, None, "x", [1e-8], True, {}],
-    "standardize": [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
-    "ard": [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
+    **dict.fromkeys(
+        ("standardize", "ard"),
+        [None, "yes", "False", 2, NAN, [True], {}, np.array([True, False])],
+    ),
     "random_state": ["a", -1, 1.5, NAN, [1, "a"], {}, 2**40, [[1]]],
     "verbose": ["yes", None, NAN, -1, 1.5, [1], {}],
     "local": ["on", "", True, 0, NAN, ["auto"], {}, "blocks", *WHOLE],
@@ -88,11 +91,9 @@ ARGUMENTS = {
         np.array(0),
     ],
     "priors": [
+        *NAMES[:-2],
         "strong",
-        "",
         3,
-        True,
-        NAN,
         ["weak"],
         [Normal()],
         np.ones(2),
@@ -105,14 +106,10 @@ ARGUMENTS = {
         {3: Normal()},
     ],
     "mean": [
+        *NAMES,
         "quadratic",
-        "",
         3,
-        True,
-        NAN,
         ["constant"],
-        {},
-        np.ones(2),
         ZeroMean,
         LinearMean(0.0, [1.0]),
         LinearMean(0.0, np.ones((2, 3))),
@@ -132,17 +129,14 @@ TRAININGS = {
     (LBFGS, "checkpoint"): [3, True, NAN, ["a"], {}, ".", "absent/run.ckpt", ""],
 }
 LIKELIHOODS = {
-    "counts": ["multinomial", "", 3, None, Gaussian, True, ["gaussian"], {}, NAN, Softmax(3)],
+    "counts": ["multinomial", 3, None, Gaussian, ["gaussian"], Softmax(3), *NAMES],
     "classifier": [
+        *NAMES,
         "gaussian",
-        "",
         3,
         None,
         Probit,
-        True,
         ["probit"],
-        {},
-        NAN,
         Softmax(3),
         Poisson(),
         Gaussian(),

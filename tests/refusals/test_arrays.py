@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Fourier
 from sparse_pep.kernels import Matern32
 
@@ -228,6 +229,14 @@ def more(X, y, **arguments):
             lambda: estimator("classifier").fit(X, LABELS).partial_fit(X, UP),
             "`y` ... 'up' ... row 0",
         ),
+        "a source of two outputs": (
+            lambda: estimator().fit(X, y).partial_fit(ArraySource(X, np.column_stack([y, y]))),
+            "`y` must have shape (12,) ... got (12, 2)",
+        ),
+        "a source of other columns": (
+            lambda: estimator().fit(X, y).partial_fit(ArraySource(X[:, :1], y)),
+            "the source has 1 columns",
+        ),
         "more data with NaN": (more(X, changed(y, 4, NAN)), "y ... row 4"),
         "more data with blocks of others": (
             more(X[:5], y[:5], blocks=BLOCKS),
@@ -236,6 +245,14 @@ def more(X, y, **arguments):
         "more powers than data": (
             lambda: estimator().fit(X, y).set_params(power=np.full(5, 0.5)).partial_fit(X, y),
             "`power` ... 12 ... (5,)",
+        ),
+        "another power": (
+            lambda: estimator().fit(X, y).set_params(power=2.0).partial_fit(X, y),
+            "`power`",
+        ),
+        "a fixed parameter that is none": (
+            lambda: estimator().fit(X, y).set_params(fixed=["kernel.width"]).partial_fit(X, y),
+            "kernel.width",
         ),
         "classes that are not there": (
             lambda: estimator("classifier").partial_fit(X, LABELS, classes=["left", "up"]),

@@ -6,11 +6,27 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from sparse_pep.features import Derivative, Fourier, GaussianBlur, InducingPoints, Wavelet
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    StackedFeatures,
+    Wavelet,
+)
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import Partition
 from sparse_pep.inference.fixed_point import infer
-from sparse_pep.kernels import Linear, Matern32, Periodic, SquaredExponential, Sum, White
+from sparse_pep.kernels import (
+    Categorical,
+    Linear,
+    Matern12,
+    Matern32,
+    Periodic,
+    SquaredExponential,
+    Sum,
+    White,
+)
 from sparse_pep.likelihoods import (
     Beta,
     Binomial,
@@ -56,10 +72,10 @@ SCALARS = (  # class, argument, wrong values
     (Linear, "variance", WRONG),
     (White, "variance", WRONG),
     (Matern32, "active_dims", DIMS),
-    (BLUR, "width", [-1.0, INF, "a", None, [1.0], np.ones((2, 2)), 1j]),
+    (BLUR, "width", [-1.0, [0.1, -0.1], INF, "a", None, [1.0], np.ones(3), np.ones((2, 2)), 1j]),
     (WAVELET, "frequency", ["a", None]),
-    (DERIVATIVE, "dims", [0, ["a"] * 3, [NAN] * 3, None]),
-    (WAVES, "frequencies", [-2, 2.5, [NAN], "a", None]),
+    (DERIVATIVE, "dims", [0, ["a"] * 3, [NAN] * 3, [0, 1, 0.5], [0, 1], None]),
+    (WAVES, "frequencies", [-2, 2.5, [NAN], [1.0, 1.0], [-1.0], "a", None]),
     *((kind, name, NUMBERS) for kind, names in POSITIVE.items() for name in names.split()),
     (NoisyProbit, "flip", [*NUMBERS, 0.5]),
     (Binomial, "trials", [*NUMBERS, 2.5]),
@@ -93,12 +109,61 @@ MATHS = {
     "kernel plus a number": (lambda: SE + 1.0, "Kernel", TypeError),
     "sum of numbers": (lambda: Sum((1.0, SE)), "`kernels`"),
     "waves from text": (lambda: Fourier("x", 1.0, 3), "`a`"),
+    "waves on no interval": (lambda: Fourier(1.0, 1.0, 3), "`a` ... less ... `b`"),
+    "waves of two columns": (lambda: WAVES(3).Kuf(Matern32(), X), "`X` ... one column ... 2"),
+    "waves of two lengthscales": (
+        lambda: WAVES(3).Kuu(Matern32(1.0, [1.0, 2.0])),
+        "`lengthscale` ... 2",
+    ),
+    "waves along another column": (
+        lambda: WAVES(3).Kuu(Matern32(active_dims=(1,))),
+        "`active_dims`",
+    ),
+    "no windows": (lambda: GaussianBlur(X[:0], 0.1), "`Z` ... at least one"),
+    "windows without a width": (lambda: BLUR(0.0), "`width` ... positive ... InducingPoints"),
+    "phases for others": (lambda: WAVELET(1.0, phase=np.ones(4)), "`phase` ... (3,)"),
+    "slopes along no column": (lambda: DERIVATIVE([0, 1, 2]), "`dims` ... to 1"),
+    "windows for other columns": (
+        lambda: BLUR(0.1).Kuf(SE, X[:, :1]),
+        "`X` ... 1 columns ... have 2",
+    ),
+    "windows for other lengthscales": (
+        lambda: BLUR(0.1).Kuu(SquaredExponential(1.0, [1.0, 1.0, 1.0])),
+        "`lengthscale` ... 3",
+    ),
+    "windows over codes": (
+        lambda: BLUR(0.1).Kuu(SE * Categorical(active_dims=[1])),
+        "`width` of GaussianBlur ... column 1",
+    ),
+    "features of nothing": (lambda: StackedFeatures([]), "`features` ... at least one"),
+    "features in no list": (lambda: StackedFeatures(Z), "`features` ... list"),
+    "features of other columns": (
+        lambda: StackedFeatures([Z, InducingPoints(X[:, :1])]),
+        "`features` ... columns ... [2, 1]",
+    ),
     **{
         f"a class {wrong}": (lambda wrong=wrong: Softmax(3).check([wrong, 1.0]), "`y` ... row 0")
         for wrong in (0.5, 3.0, -1.0, NAN)
     },
     "labels other than signs": (lambda: Probit().check([0.0, 1.0]), "`y` ... row 0"),
 }
+
+
+NO_CLOSED_FORM = [  # features, a kernel, sketch of the message
+    (DERIVATIVE([0, 0, 0]), Matern12(), "Derivative ... Matern12"),
+    (DERIVATIVE([0, 0, 0]), SE + White(), "Derivative ... White"),
+    (WAVES(3), SE, "Fourier ... SquaredExponential"),
+    (
+        StackedFeatures([WAVES(3), Derivative(X[:3, :1], [0] * 3)]),
+        Matern32(),
+        "Fourier ... Derivative ... Matern32",
+    ),
+]
+
+
+@pytest.mark.parametrize(("features", "kernel", "sketch"), NO_CLOSED_FORM)
+def test_features_without_covariances_in_closed_form(features, kernel, sketch):
+    refused(lambda: features.Kuu(kernel), sketch, NotImplementedError)
 
 
 @cases(MATHS)
