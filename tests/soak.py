@@ -372,20 +372,8 @@ def table(rng):
         model = f"{folder}/m.npz"
         path.write_bytes(content)
         more = [["--likelihood", "auto"], ["--decimal", ","], [], []][rng.integers(4)]
-        status, fault = command(
-            "fit",
-            str(path),
-            "--target",
-            "y",
-            "--inducing",
-            "3",
-            "--max-iter",
-            "1",
-            "--quiet",
-            "--out",
-            model,
-            *more,
-        )
+        fit = f"fit {path} --target y --inducing 3 --max-iter 1 --quiet --out {model}"
+        status, fault = command(*fit.split(), *more)
         return (
             fault if status else command("predict", model, str(path), "--out", f"{folder}/p.csv")[1]
         )

@@ -19,23 +19,20 @@ from sparse_pep.data.sources import Source
 from sparse_pep.datasets import banana_like
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
-from sparse_pep.inference.shard import project_sites, start_sites
+from sparse_pep.inference.shard import start_sites
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import Probit, StudentT
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, evidence_and_gradient, from_vector, model_evidence
-from sparse_pep.quadrature import Accuracy
 from sparse_pep.streaming import summarise_posterior
 from sparse_pep.training import LBFGS, Adam, TrainingOptions, run, stochastic, train
 from sparse_pep.training.stochastic import (
     AdamDirections,
     Batches,
     CachedSiteSums,
-    SiteSums,
     batch_of,
     check_convergence,
     cosine_schedule,
-    is_proper,
     posteriors_with,
     random_batches,
     step_lengths,
@@ -198,28 +195,6 @@ def test_what_is_no_distribution_is_turned_back_from():
     before = [total.copy() for total in held.total]
     assert visit(student_batch(), held, 0, proper) is None
     assert all(np.array_equal(new, old) for new, old in zip(held.total, before, strict=True))
-
-
-@pytest.mark.parametrize(("power", "proper"), [(0.0, True), (1.0, False)])
-def test_a_posterior_without_jitter_and_proper_cavities(power, proper):
-    def fresh():
-        row = Rows(X[:1], PROBLEMS["probit"].y[:1])
-        return batch_of(PROBLEMS["probit"].model, Problem(row, power, jitter=JITTER))
-
-    batch = fresh()
-    V = batch.shard.V_of(0)
-    v = V[:, 0]
-    along = np.outer(v, v)[None] / (v @ v)
-    sums = start_sites(batch.shard, np.array([[[5.0 / (v @ v)]], [[0.0]]]))
-    # 1 − 2 + 5 is a precision, and 1 − 2, that of the cavity at power 1, is none
-    posteriors = posteriors_with(batch, sums, SiteSums(-2.0 * along, np.zeros((1, 5))))
-    assert posteriors is not None
-    assert is_proper(batch.shard, posteriors) == proper
-    projection = project_sites(batch.shard, posteriors, Accuracy(1e-6, 0.1), 0)
-    assert np.isfinite(projection.terms) == proper
-    bare = start_sites(fresh().shard, np.zeros((2, 1, 1)))
-    # singular: only with jitter
-    assert posteriors_with(batch, bare, SiteSums(-(1.0 + 1e-14) * along, np.zeros((1, 5)))) is None
 
 
 def test_a_step_that_goes_too_far_is_shortened(monkeypatch):

@@ -276,12 +276,6 @@ def test_a_source_has_the_parameters_of_its_rows(name):
         assert np.allclose(parameters[key], value, rtol, atol), key
 
 
-@cases(lambda case: case.arguments["training"] is None)
-def test_a_source_has_the_first_inducing_points_of_its_rows(name):
-    arrays, source = pair(name)
-    assert np.array_equal(source.features_.Z, arrays.features_.Z)
-
-
 @cases()
 def test_a_source_has_the_predictions_of_its_rows(name):
     arrays, source = pair(name)
@@ -347,14 +341,6 @@ def test_a_source_has_the_gradient_of_its_rows(name):
     )
     assert np.isclose(value, expected, rtol=1e-10)
     assert np.allclose(slope, slopes, rtol=1e-7, atol=1e-7)
-
-
-@cases(in_closed_form)
-def test_a_source_has_the_posterior_of_its_rows(name):
-    arrays, source = pair(name)
-    for attribute in ("q_mean_", "q_cov_"):
-        ours = getattr(source, attribute)
-        assert np.allclose(ours, getattr(arrays, attribute), rtol=1e-9, atol=1e-12), attribute
 
 
 def log_densities(model):

@@ -91,32 +91,28 @@ def test_an_output_with_gaps_learns_from_the_other(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "m.npz").predict(ROWS), model.predict(ROWS))
 
 
-@pytest.mark.parametrize("way", ["standardize", "source", "adam", "auto", "named twice", "classes"])
+TRAININGS = {
+    "standardize": {"standardize": True},
+    "source": {"standardize": True},
+    "adam": {"training": Adam(batch_size=20, n_epochs=10)},
+    "auto": {"n_inducing": "auto"},
+    "named twice": {  # the code is also a number
+        "kernel": SquaredExponential(active_dims=[0, 2]) * Categorical(active_dims=[2]),
+        "fixed": (),
+    },
+    "classes": {"standardize": True, "n_inducing": 8, "training": None},
+}
+
+
+@pytest.mark.parametrize("way", TRAININGS)
 def test_inducing_inputs_keep_codes_however_they_are_trained(way):
-    kind = regressor
-    rows = ROWS
-    y = ALL
-    arguments = {"training": LBFGS(max_iter=25, tol=10.0)}
-    if way == "standardize":
-        arguments |= {"standardize": True}
-    if way == "source":
-        rows = ArraySource(ROWS, ALL, piece_rows=20)
-        y = None
-        arguments = {"standardize": True} | arguments
-    if way == "adam":
-        arguments |= {"training": Adam(batch_size=20, n_epochs=10)}
-    if way == "auto":
-        arguments |= {"n_inducing": "auto"}
-    if way == "named twice":  # the code is also a number
-        arguments |= {
-            "kernel": SquaredExponential(active_dims=[0, 2]) * Categorical(active_dims=[2]),
-            "fixed": (),
-        }
+    arguments = {"training": LBFGS(max_iter=25, tol=10.0)} | TRAININGS[way]
     if way == "classes":
-        kind = SparsePEPClassifier
-        y = ALL > 0
-        arguments = {"kernel": KERNEL, "standardize": True, "n_inducing": 8, "training": None}
-    model = kind(**arguments).fit(rows, y)
+        model = SparsePEPClassifier(kernel=KERNEL, **arguments).fit(ROWS, ALL > 0)
+    elif way == "source":
+        model = regressor(**arguments).fit(ArraySource(ROWS, ALL, piece_rows=20))
+    else:
+        model = regressor(**arguments).fit(ROWS, ALL)
     assert set(model.features_.Z[:, 2]) == {0.0, 1.0}
     assert model.x_mean_[2] == 0.0
     assert model.x_scale_[2] == 1.0

@@ -16,7 +16,7 @@ from laws import adapter
 from reference.compare import error, properties
 
 import sparse_pep.model
-from sparse_pep.data.passes import Moments, moments_piece, source_predict
+from sparse_pep.data.passes import moments_piece, source_predict
 from sparse_pep.data.sources import ArraySource, Source
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
@@ -225,15 +225,6 @@ def test_moments_are_those_of_all_rows(rows, level, weighted):
     assert error(of_y.square / of_y.weight, np.var(np.c_[y, -y][kept], axis=0)) < 1e-12
     assert of_X.spread[2] == 1.0
     assert error(of_y.spread, column_spread(np.c_[y, -y][kept])) < 1e-12
-
-
-def test_moments_of_nothing():
-    nothing, something = (moments_piece(Rows(X, weight=w))[0] for w in (0.0, 1.0))
-    assert isinstance(nothing + nothing, Moments)
-    assert (nothing + nothing).weight == 0.0
-    for total in (nothing + something, something + nothing, sum([something, nothing])):
-        assert np.array_equal(total.mean, something.mean)
-        assert total.weight == N
 
 
 REFUSED = {

@@ -95,26 +95,21 @@ def test_the_same_call_gives_the_same_bits(limit):
         np.testing.assert_array_equal(one, other)
 
 
+CONSTANT = lambda table: table * [1.0, 0.0] + [0.0, 3.0]
+DEGENERATE = {  # X, y and Z
+    "all rows equal": lambda X, y, Z: (np.repeat(X[:1], len(X), axis=0), y, Z),
+    "constant column": lambda X, y, Z: (CONSTANT(X), y, CONSTANT(Z)),
+    "points twice": lambda X, y, Z: (X, y, np.vstack([Z, Z])),
+    "points on duplicate data": lambda X, y, Z: (np.vstack([X[:4]] * 3), y, X[:4]),
+    "y constant": lambda X, y, Z: (X, np.full(len(y), 2.0), Z),
+}
+
+
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize(
-    "case",
-    ["all rows equal", "constant column", "points twice", "points on duplicate data", "y constant"],
-)
+@pytest.mark.parametrize("case", DEGENERATE)
 def test_degenerate_data_give_finite_answers_that_are_right(power, case):
     p = RandomProblem(11, 12, 4, 2, "matern52", power)
-    X = p.X.copy()
-    y = p.y.copy()
-    Z = p.model.features.Z.copy()
-    if case == "all rows equal":
-        X[:] = X[0]
-    elif case == "constant column":
-        X[:, 1] = Z[:, 1] = 3.0
-    elif case == "points twice":
-        Z = np.vstack([Z, Z])
-    elif case == "points on duplicate data":
-        X, Z = np.vstack([X[:4]] * 3), X[:4].copy()
-    else:
-        y[:] = 2.0
+    X, y, Z = DEGENERATE[case](p.X, p.y, p.model.features.Z)
     model = Model(p.model.kernel, InducingPoints(Z), p.model.likelihood)
     fit, gradient = model_gradient(model, Problem(Rows(X, y), power))
     distinct = InducingPoints(np.unique(Z, axis=0))

@@ -7,7 +7,6 @@ import pytest
 from reference.compare import error
 from reference.problems import GRADIENTS, SearchedGaussian, described, labels_of
 
-from sparse_pep.estimators import SparsePEPRegressor
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, Wavelet
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.blocks import Partition
@@ -61,25 +60,6 @@ class VectorProblem:
         assert fit.jitter == 0.0
         return dict(zip(RESULTS, values, strict=True)), gradient
 
-    def estimator_results(self, power):
-        """The same from the estimator."""
-        model = SparsePEPRegressor(
-            kernel=self.model.kernel,
-            features=self.model.features,
-            power=power,
-            noise_variance=self.model.likelihood.noise_variance,
-            training=None,
-            jitter=0.0,
-        ).fit(self.X, self.y)
-        values = (
-            model.log_marginal_likelihood_value_,
-            model.q_mean_,
-            model.q_cov_,
-            *model.predict_f(self.X_test),
-        )
-        assert model.diagnostics_["jitter"] == 0.0
-        return dict(zip(RESULTS, values, strict=True)), model.log_marginal_likelihood_gradient()
-
 
 def check(got, gradient, case, limit=1e-8, gradient_limit=1e-7):
     """Each quantity and each gradient, relative to its largest entry."""
@@ -126,12 +106,11 @@ def test_inter_domain_covariances(vectors, name):
 
 
 @pytest.mark.parametrize("name", PROBLEMS + INTERDOMAIN)
-@pytest.mark.parametrize("way", ["results", "estimator_results"])
-def test_every_quantity(vectors, name, way):
+def test_every_quantity(vectors, name):
     problem = VectorProblem(vectors, name)
     assert problem.cases
     for case in problem.cases:
-        check(*getattr(problem, way)(case["alpha"]), case)
+        check(*problem.results(case["alpha"]), case)
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -156,7 +156,7 @@ NO_CLOSED_FORM = [  # features, a kernel, sketch of the message
     (
         StackedFeatures([WAVES(3), Derivative(X[:3, :1], [0] * 3)]),
         Matern32(),
-        "Fourier ... Derivative ... Matern32",
+        "Derivative ... Fourier ... Matern32",
     ),
 ]
 
