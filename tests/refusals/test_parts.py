@@ -139,7 +139,7 @@ MATHS = {
     "features in no list": (lambda: StackedFeatures(Z), "`features` ... list"),
     "features of other columns": (
         lambda: StackedFeatures([Z, InducingPoints(X[:, :1])]),
-        "`features` ... columns ... [2, 1]",
+        "`features` ... columns ... [1, 2]",
     ),
     **{
         f"a class {wrong}": (lambda wrong=wrong: Softmax(3).check([wrong, 1.0]), "`y` ... row 0")
