@@ -306,7 +306,7 @@ def test_files_of_a_state_that_are_damaged(tmp_path, damage):
         "empty": b"",
         "cut": raw[:16],
         "cut late": raw[:-8],
-        "changed": raw[:150] + bytes([raw[150] ^ 1]) + raw[151:],
+        "changed": raw[:-1] + bytes([raw[-1] ^ 1]),
     }
     path.unlink() if damage == "gone" else path.write_bytes(new[damage])
     with pytest.raises(ValueError, match="`sites_dir`: .*3.bin.* is gone or damaged"):

@@ -43,7 +43,8 @@ from ..numerics.validation import short_repr
 MOST_TEXTS = 100_000
 
 
-class ValueStats(NamedTuple):
+@dataclass(frozen=True)
+class ValueStats:
     """Some values of one form, added up: how many, their total, range and an example, and of dates
     the distinct days and hours of the day. The sum of two is that of all their values.
     """
@@ -88,13 +89,12 @@ class ValueStats(NamedTuple):
             float(values.max()),
         )
         if len(texts):
-            stats = stats._replace(example=texts[rows[0]])
+            stats = replace(stats, example=texts[rows[0]])
         if not dated:
             return stats
         hours = np.round(24.0 * (values % 1.0), 3)
-        return stats._replace(
-            days=frozenset(np.floor(values).tolist()), hours=frozenset(hours.tolist())
-        )
+        days = np.floor(values)
+        return replace(stats, days=frozenset(days.tolist()), hours=frozenset(hours.tolist()))
 
 # %% ../../nbs/internals/data/columns.ipynb #000e3c9d
 @dataclass(frozen=True)
@@ -408,7 +408,8 @@ def refuse_odd_numbers(name: str, seen: ColumnStats, option: str) -> None:
 # %% ../../nbs/internals/data/columns.ipynb #65e2988e
 ENOUGH_ROWS = 10  # to say that a column identifies rows
 NUMBERING = re.compile(
-    r"(?i:(^|[\W_])(id|ids|index|idx|row|key|nr|no|number|uuid|guid|unnamed)($|[\W_\d]))|[a-z](ID|Id|Nr)$"
+    r"(?i:(^|[\W_])(id|ids|index|idx|row|key|nr|no|number|uuid|guid|unnamed)($|[\W_\d]))"
+    r"|[a-z](ID|Id|Nr)$"
 )
 SPANS = {"year": 2 * 365.0, "week": 28.0, "day": 2.0}  # from which on the periodic parts are used
 
@@ -627,7 +628,8 @@ class Columns:
         return cls(tuple(Column(**part | more) for part, more in zip(saved, tuples, strict=True)))
 
 
-TYPES = dict.fromkeys((part.name for part in fields(Column)), str) | {
+TYPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys((part.name for part in fields(Column)), str),
     "levels": list,
     "periods": list,
     "pooled": bool,

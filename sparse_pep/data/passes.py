@@ -78,7 +78,7 @@ class Moments(NamedTuple):
     least: ndarray  # (D,), ∞ without rows
     most: ndarray  # (D,)
 
-    def __add__(self, other: "Moments | int") -> "Moments":
+    def __add__(self, other: "Moments | int") -> "Moments":  # type: ignore[override]
         if not isinstance(other, Moments):  # sum() begins with 0
             return self
         weight = self.weight + other.weight
@@ -101,22 +101,29 @@ class Moments(NamedTuple):
         return np.where(constant | (spread == 0.0), 1.0, spread)
 
 # %% ../../nbs/internals/data/passes.ipynb #9ebf220f
+def moments_of(values: ndarray, weight: ndarray) -> Moments:
+    """Weighted moments of the columns of `values` (n, D), with the weights (n,)."""
+    total = float(weight.sum())
+    mean = weight @ values / total if total > 0.0 else np.zeros(values.shape[1])
+    square = values - mean
+    square *= square
+    counted = values if np.all(weight) else values[weight > 0.0]
+    return Moments(
+        weight=total,
+        mean=mean,
+        square=weight @ square,
+        least=np.min(counted, axis=0, initial=np.inf),
+        most=np.max(counted, axis=0, initial=-np.inf),
+    )
+
+
 def moments_piece(piece: Rows) -> tuple[Moments, Moments]:
     """Weighted moments of the inputs (D columns) and of the targets (K columns, none if there
     are no targets).
     """
     n = len(piece.X)
-    found = []
     weight = np.broadcast_to(np.asarray(piece.weight, dtype=float), n)
-    total = float(weight.sum())
-    for values in (
-        piece.X,
-        np.zeros((n, 0)) if piece.y is None else piece.y.reshape(n, -1).astype(float, copy=False),
-    ):
-        mean = weight @ values / total if total > 0.0 else np.zeros(values.shape[1])
-        there = values if np.all(weight) else values[weight > 0.0]
-        ends = np.min(there, axis=0, initial=np.inf), np.max(there, axis=0, initial=-np.inf)
-        square = values - mean
-        square *= square
-        found.append(Moments(total, mean, weight @ square, *ends))
-    return tuple(found)
+    y = np.zeros((n, 0))
+    if piece.y is not None:
+        y = piece.y.reshape(n, -1).astype(float, copy=False)
+    return moments_of(piece.X, weight), moments_of(y, weight)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
@@ -121,7 +121,7 @@ class TableFile:
             raw.seek(0)
             zipped = raw.read(2) == GZIP
             raw.seek(0)
-            yield gzip.GzipFile(fileobj=raw) if zipped else raw
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if zipped else raw
             if again:
                 stack.pop_all()
                 self.waiting.append(raw)
@@ -177,7 +177,7 @@ class Unzipped(io.BufferedIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1) -> bytes:  # type: ignore[override]
         block = self.file.read(size)
         if b"\0" in block:
             raise UnicodeDecodeError("utf-8", block, 0, 1, "a zero byte")
@@ -191,7 +191,8 @@ class Unzipped(io.BufferedIOBase):
     @classmethod
     def text(cls, file: BinaryIO) -> io.TextIOWrapper:
         """The text of a file."""
-        return io.TextIOWrapper(cls(file), encoding="utf-8-sig", newline="")
+        raw = cls(file)  # a file without a name
+        return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
 
 
 class Lines:

@@ -7,15 +7,17 @@ __all__ = ['Source', 'ArraySource']
 
 # %% ../../nbs/internals/data/sources.ipynb #11060206
 import hashlib
+import json
+import math
 import mmap
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
-from zipfile import BadZipFile
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -105,6 +107,14 @@ def prefetch(pieces: Iterator[Result]) -> Iterator[Result]:
             coming = reader.submit(next, pieces, None)
             yield piece
 
+# %% ../../nbs/internals/data/sources.ipynb #72d6ff33
+def read_array(file: BinaryIO, dtype: str, shape: Sequence[int], checksum: int) -> ndarray:
+    """The next array of a file, with this shape. ValueError if its checksum is wrong."""
+    array = np.fromfile(file, dtype, math.prod(shape)).reshape(shape)
+    if zlib.crc32(array) != checksum:
+        raise ValueError("the checksum does not match.")
+    return array
+
 # %% ../../nbs/internals/data/sources.ipynb #c514ebe7
 PieceState = tuple[ndarray, ...]
 
@@ -142,9 +152,13 @@ class DiskSiteStore:
 
     def append(self, state: PieceState) -> None:
         """Write the arrays of the next piece."""
+        arrays = [np.asarray(value, order="C") for value in state]
+        kinds = [(a.dtype.str, a.shape, zlib.crc32(a)) for a in arrays]
         try:
             with open(self.path(self.size), "wb") as file:
-                np.savez(file, *state)
+                file.write(json.dumps(kinds).encode() + b"\n")
+                for array in arrays:
+                    array.tofile(file)
         except OSError as error:
             raise ValueError(
                 f"`sites_dir`: '{self.folder.name}' cannot be written to: "
@@ -156,9 +170,10 @@ class DiskSiteStore:
         if k >= self.size:
             raise IndexError(f"there are {self.size} pieces; got number {k}.")
         try:
-            with np.load(self.path(k)) as arrays:
-                return tuple(arrays.values())
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            with open(self.path(k), "rb") as file:
+                kinds = json.loads(file.readline())
+                return tuple(read_array(file, *kind) for kind in kinds)
+        except (OSError, ValueError, TypeError) as error:
             fault = f"'{self.path(k)}' is gone or damaged; something else has changed the folder"
             raise ValueError(f"`sites_dir`: {fault}. Begin again.") from error
 

@@ -180,7 +180,7 @@ def with_monotone_signs(options: Arguments, ingested: Ingested, run: Run) -> Ing
     return replace(
         ingested,
         observed=RawData(
-            X=[*(observed.observations or []), *signs],
+            X=[*observed.observations, *signs],
             sample_weight=extended(observed.sample_weight, n_signs, 1.0),
             known_variance=extended(observed.known_variance, n_signs, 0.0),
         ),

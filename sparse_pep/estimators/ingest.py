@@ -67,13 +67,13 @@ class RawData:
     encoded_by: Columns | None = None
 
     @property
-    def observations(self) -> list[Observation] | None:
-        """X as a list of observations, or None if it is something else."""
+    def observations(self) -> list[Observation]:
+        """X as a list of observations, which is empty if X is something else."""
         if isinstance(self.X, Observation):
             return [self.X]
         if isinstance(self.X, list) and any(isinstance(part, Observation) for part in self.X):
             return self.X
-        return None
+        return []
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def ingest(
     """The rows of the data, checked and in the user's units: of arrays those with a positive
     weight.
     """
-    if raw.observations is not None:
+    if raw.observations:
         return ingest_observations(options, raw, run, columns)
     kinds = column_kinds(options)
     source = source_of(
@@ -155,9 +155,10 @@ def ingest(
     return ingested
 
 
-def column_kinds(options: Arguments) -> dict[str, Any]:
+def column_kinds(options: Arguments) -> dict[str, str]:
     """What the user says of the kinds of columns, by their names."""
-    return {} if options.column_types == "from_dtype" else options.column_types
+    kinds = options.column_types
+    return {} if isinstance(kinds, str) else kinds
 
 
 def require_local_in_blocks(options: Arguments, data: Data) -> None:
@@ -210,7 +211,7 @@ def ingest_table(
         X, y = validate_data(checker, X, y, reset=first, **rules)
         if first:
             names = getattr(checker, "feature_names_in_", None)
-            columns = InputColumns(checker.n_features_in_, names)
+            columns = InputColumns(X.shape[1], names)
     else:
         X, y = check_X_y(X, y, estimator=options, **rules)
     require_finite(X, "X")
@@ -285,7 +286,7 @@ def ingest_source(
     power = None if isinstance(options.power, str) else require_power(options.power, 1)
     sample = source.sample(SAMPLE_ROWS, run.rng)
     require_targets(sample)
-    require_counted(np.any(sample.weight))
+    require_counted(bool(np.any(sample.weight)))
     if np.ndim(sample.weight):
         sample = apply_sample_weight(sample, sample.weight)
     sample, _ = distinct_rows(sample)

@@ -31,7 +31,7 @@ def later_data(state: FittedState, raw: RawData) -> RawData:
     """The data as they are ingested. For a model of functionals a table is observations of
     function values.
     """
-    if not state.model.kernel.of_functionals or raw.observations is not None:
+    if not state.model.kernel.of_functionals or raw.observations:
         return raw
     if source_of(raw.X, column_types=state.columns.table) is not None:
         raise ValueError(
