@@ -8,7 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/data/cells.ipynb #90367431
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import time
 from numbers import Number
 from types import ModuleType
@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol, TypeAlias, TypeGuard
 import numpy as np
 import pandas as pd
 from numpy import ndarray
-from numpy.typing import ArrayLike
 
 from ..numerics.validation import short_repr
 
@@ -72,7 +71,7 @@ FORMS = {  # of dates in text, and how pandas reads them with one mark
     "D.M.Y": (r"\d\d?\.\d\d?\.\d{4}", "%d_%m_%Y"),
     "D/M/Y": (r"\d\d?[-/]\d\d?[-/]\d{4}", "%d_%m_%Y"),
     "M/D/Y": (r"\d\d?[-/]\d\d?[-/]\d{4}", "%m_%d_%Y"),
-    "h:m": None,
+    "h:m": ("", ""),  # as a time of the first day
 }
 CLOCKS = [
     "",
@@ -117,7 +116,7 @@ class Labels(NamedTuple):
     texts: Sequence[str]
     closed: bool = False
 
-    def spread(self, values: ArrayLike, empty: float | bool) -> ndarray:
+    def spread(self, values: Iterable[float], empty: float) -> ndarray:
         """The value of each cell (n,) for the values of the texts and that of an empty cell."""
         return np.array([*values, empty])[self.places]
 
