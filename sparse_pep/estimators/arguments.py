@@ -39,11 +39,11 @@ from ..training.options import BaseEstimator
 # %% auto #0
 __all__ = []
 
-# %% ../../nbs/internals/estimators/arguments.ipynb #13ca29ba
+# %% ../../nbs/internals/estimators/arguments.ipynb #5f00000c
 if TYPE_CHECKING:
     from sparse_pep.estimators.ingest import TargetKind
 
-
+# %% ../../nbs/internals/estimators/arguments.ipynb #13ca29ba
 @dataclass(eq=False, repr=False, kw_only=True)
 class Arguments(BaseEstimator):
     """The arguments that all estimators have.

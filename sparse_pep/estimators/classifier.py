@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import ndarray
@@ -35,6 +35,8 @@ __all__ = ['SparsePEPClassifier']
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #45635387
 if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
     from sparse_pep.training.options import BaseEstimator
 
     class ClassifierMixin(BaseEstimator):
@@ -158,7 +160,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
 
     _targets = TargetKind(labels=True)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """The tags of scikit-learn, which say whether the likelihood is for more than two
         classes.
         """

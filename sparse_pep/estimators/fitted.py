@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from . import evidence, inducing, persistence, predict, sampling, summary
+from . import evidence, persistence, predict, summary, update
 from .arguments import Arguments, seeded
 from .relevance import Relevance, relevance
 from .state import Diagnostics, FittedState, publish, restored_on_failure
@@ -87,11 +87,11 @@ class FittedEstimator(Arguments):
         """Bounds on the exact log marginal likelihood, or None where there are none."""
         return None
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """The attributes for a copy or a pickle: everything but a source of data."""
         attributes = super().__getstate__()
         if "_state" in attributes:
-            attributes["_state"] = attributes["_state"].portable()
+            attributes["_state"] = self._state.portable()
         return attributes
 
     def parameters(self) -> dict[str, ndarray]:
@@ -134,7 +134,7 @@ class FittedEstimator(Arguments):
         """
         return summary.summary_text(self.summary_rows())
 
-    def save(self, path: str | Path, extra: dict[str, Any] | None = None) -> None:
+    def save(self, path: str | Path, extra: Mapping[str, object] | None = None) -> None:
         """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no
         incomplete file is left behind.
 
@@ -192,7 +192,7 @@ class FittedEstimator(Arguments):
         """
         state = self._fitted()
         n_samples = require_whole(n_samples, "n_samples")
-        return sampling.sample_f(state, X, n_samples, seeded(random_state))
+        return predict.sample_f(state, X, n_samples, seeded(random_state))
 
     def sample_y(
         self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
@@ -202,7 +202,7 @@ class FittedEstimator(Arguments):
         """
         state = self._fitted()
         n_samples = require_whole(n_samples, "n_samples")
-        return sampling.sample_y(state, X, n_samples, seeded(random_state))
+        return predict.sample_y(state, X, n_samples, seeded(random_state))
 
     def sample_functions(
         self,
@@ -227,7 +227,7 @@ class FittedEstimator(Arguments):
         state = self._fitted()
         n = require_whole(n, "n")
         n_features = require_whole(n_features, "n_features")
-        return sampling.sample_functions(state, n, n_features, seeded(random_state))
+        return predict.sample_functions(state, n, n_features, seeded(random_state))
 
     def leave_one_out(self) -> ndarray:
         """log p(yₙ | all other training data) (N,) in nats, of each training row.
@@ -257,7 +257,7 @@ class FittedEstimator(Arguments):
             that the points so far explain least; with a source, at one of a sample of its inputs.
         """
         with restored_on_failure(self):
-            publish(self, inducing.with_added_points(self._fitted(), points))
+            publish(self, update.with_added_points(self._fitted(), points))
         return self
 
     def remove_inducing(self, points: int | ArrayLike) -> Self:
@@ -271,5 +271,5 @@ class FittedEstimator(Arguments):
             removed that the remaining points explain best.
         """
         with restored_on_failure(self):
-            publish(self, inducing.without_points(self._fitted(), points))
+            publish(self, update.without_points(self._fitted(), points))
         return self

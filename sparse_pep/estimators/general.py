@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,10 @@ OF_GROUPS = (
     "GaussianByRow",
     "SwitchedLikelihood",
 )  # made for groups of rows, not by name
+
+# %% ../../nbs/internals/estimators/general.ipynb #5f00000a
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -75,7 +79,7 @@ class SparsePEP(RealTargets):
 
     likelihood: Likelihood | str = "gaussian"
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """The tags of scikit-learn. Its score is a log density, not R², so it is not judged by
         R².
         """

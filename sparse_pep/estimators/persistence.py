@@ -28,10 +28,11 @@ from ..training import LBFGS, Adam
 # %% auto #0
 __all__ = ['load']
 
-# %% ../../nbs/internals/estimators/persistence.ipynb #69a8bb56
+# %% ../../nbs/internals/estimators/persistence.ipynb #5f00000d
 if TYPE_CHECKING:
     from sparse_pep.estimators.fitted import FittedEstimator
 
+# %% ../../nbs/internals/estimators/persistence.ipynb #69a8bb56
 FORMAT = "sparse_pep model"
 FORMAT_VERSION = 1
 ESTIMATORS = ("SparsePEPRegressor", "SparsePEP", "SparsePEPClassifier")

@@ -20,9 +20,10 @@ from .state import FittedState
 from ..inference import Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.heteroscedastic import GaussianByRow
-from ..model import predictive_log_density
+from ..model import predictive_log_density, stack_if_several
 from ..numerics.validation import as_floats, require_each, require_finite, short_repr
 from ..observations import SIGN, Observation, Observed
+from ..posterior.draws import SampledFunctions, sampled_functions
 from ..posterior.local import LocalRows, local_covariance, local_predict
 
 # %% auto #0
@@ -266,3 +267,65 @@ def compared_targets(
     if y is None:
         raise ValueError("`y` is missing: a score compares predictions with targets.")
     return X, y, sample_weight
+
+# %% ../../nbs/internals/estimators/predict.ipynb #d3eb2438
+def latent_draws(
+    state: FittedState, X: ndarray, n_samples: int, random: np.random.RandomState
+) -> ndarray:
+    """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the model's
+    units.
+    """
+    mean, cov = latent_covariance(state, X)
+    means = np.atleast_2d(mean)
+    covs = np.broadcast_to(cov, (len(means), *cov.shape[-2:]))
+    return stack_if_several(
+        [
+            random.multivariate_normal(*moments, n_samples).T
+            for moments in zip(means, covs, strict=True)
+        ]
+    )
+
+
+def sample_f(
+    state: FittedState, X: ArrayLike, n_samples: int, random: np.random.RandomState
+) -> ndarray:
+    """Joint draws (S, n_samples) or (S, C, n_samples) of f at X, in the units of `predict_f`."""
+    draws = latent_draws(state, encoded_inputs(state, X, "`sample_f`"), n_samples, random)
+    if draws.ndim == 2:
+        return mean_to_target_units(state, draws)
+    scaled = mean_to_target_units(state, np.moveaxis(draws, 0, -1))  # (S, n, C)
+    return np.moveaxis(scaled, -1, 1)
+
+
+def sample_y(
+    state: FittedState, X: ArrayLike, n_samples: int, random: np.random.RandomState
+) -> ndarray:
+    """Draws (S, n_samples) or (S, K, n_samples) of y at X, each of one draw of f."""
+    X = encoded_inputs(state, X, "`sample_y`")
+    f = np.swapaxes(latent_draws(state, X, n_samples, random), -1, -2)
+    noise = np.random.default_rng(random.randint(2**31))
+    y = state.encoder.inverse(state.likelihood.at(X).sample(f, noise).T)  # (S, n) or (S, n, K)
+    return y if y.ndim == 2 else np.moveaxis(y, -1, 1)
+
+
+def sample_functions(
+    state: FittedState, n: int, n_features: int, random: np.random.RandomState
+) -> SampledFunctions:
+    """`n` functions drawn from the posterior, with `n_features` waves for each term of the
+    kernel. ValueError if the model predicts from nearby rows.
+    """
+    if state.local is not None:
+        raise ValueError(
+            "`sample_functions` draws from the posterior of the inducing variables, "
+            "but this model predicts from nearby rows (`local`): fit with local=None, "
+            "or use `sample_f`."
+        )
+    return sampled_functions(
+        replace(state.model, kernel=state.kernel),
+        state.posterior.functions,
+        n,
+        n_features,
+        np.random.default_rng(random.randint(2**31)),
+        (state.x_mean, state.x_scale),
+        (state.encoder.y_mean, state.encoder.y_scale),
+    )

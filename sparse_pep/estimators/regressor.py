@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 from numpy import ndarray
@@ -25,6 +25,10 @@ from ..numerics.validation import require_real, require_rows
 
 # %% auto #0
 __all__ = ['SparsePEPRegressor']
+
+# %% ../../nbs/internals/estimators/regressor.ipynb #5f00000b
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #0000ac9c
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -78,7 +82,7 @@ class SparsePEPRegressor(RealTargets):
 
     _targets = TargetKind(several=True)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         """The tags of scikit-learn. Several outputs and gaps in X are supported, and a fit without
         training is not judged by its R².
         """
