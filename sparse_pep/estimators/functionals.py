@@ -45,8 +45,8 @@ def encoded_data(ingested: Ingested, encoder: Encoder, options: Arguments, run: 
     if observed.known_variance is not None:
         what = "the known noise variance of each target"
         known = known + require_each(observed.known_variance, "known_variance", len(known), what)
-    known = known / np.max(encoder.y_scale) ** 2 if np.any(known) else None
-    data = rows_of_arrays(options, Rows(rows.X, rows.y), observed.sample_weight, known, run)
+    scaled = known / np.max(encoder.y_scale) ** 2 if np.any(known) else None
+    data = rows_of_arrays(options, Rows(rows.X, rows.y), observed.sample_weight, scaled, run)
     return replace(data, values=values, parts=parts)
 
 
@@ -194,6 +194,7 @@ def extended(column: ArrayLike | None, n_rows: int, value: float) -> ndarray | N
 # %% ../../nbs/internals/estimators/functionals.ipynb #3da3267a
 def with_observation_model(model: Model, data: Data) -> Model:
     """The model of the functionals of a function that `model` describes."""
+    assert data.values is not None and data.parts is not None
     D = data.values.unique_rows.n_dims
     parts = list(data.parts)
     if not isinstance(parts[0], GaussianByRow):

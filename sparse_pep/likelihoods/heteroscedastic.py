@@ -164,7 +164,7 @@ class GaussianByRow(Gaussian):
 
     trained: ClassVar[tuple[str, ...]] = ()
     positive: ClassVar[tuple[str, ...]] = ()
-    noise_variance: ndarray  # type: ignore[assignment]  # the parent has one for all rows
+    noise_variance: float | ndarray  # type: ignore[assignment]  # the parent has one for all rows
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #a9aef7d3
 @dataclass(frozen=True)
