@@ -136,12 +136,18 @@ class Density(Targets):
         """The results of `log_density` and `parameter_gradients`."""
         return *self.log_density(y, f), *self.parameter_gradients(y, f)
 
+    def link(self, y: ndarray) -> ndarray:
+        """The f (N,) that would explain y (N,) alone, unless y has the units of f; zeros where this
+        f is infinite or unknown.
+        """
+        return np.zeros(len(y))
+
     def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
-        """Starting value of the prior variance of f in training, from y (N,) with weights (N,),
-        units f².
+        """Starting value of the prior variance of f in training, units f²: the variance that a
+        function of mean 0 needs to reach y (N,) with weights (N,).
         """
         if not self.noise_field and not self.real_targets:
-            return 1.0
+            return mean_square(self.link(y), weight)
         mean = np.average(y, axis=0, weights=weight)  # of each output
         return mean_square(y - mean, weight)
 

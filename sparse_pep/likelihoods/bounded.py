@@ -25,7 +25,7 @@ from scipy.special import (
     polygamma,
 )
 
-from .base import Likelihood, MeanAndVariance, mean_square, whole_numbers
+from .base import Likelihood, MeanAndVariance, whole_numbers
 from .counts import logistic_moments
 from ..numerics.validation import as_floats
 from ..quadrature import Derivatives, Tilted
@@ -212,11 +212,8 @@ class Beta(Likelihood):
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return logit(np.clip(y, 1e-3, 1.0 - 1e-3))
 
-    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
-        """Mean square of log y/(1 − y), the variance that a function of mean 0 needs to reach
-        the data.
-        """
-        return mean_square(logit(y), weight)
+    def link(self, y: ndarray) -> ndarray:
+        return logit(y)
 
     def exponents(self, f: ndarray) -> tuple[ndarray, ndarray]:
         """a and b, each of the shape of f."""

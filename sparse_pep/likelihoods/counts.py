@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import betainc, digamma, expit, gammaincc, gammaln
 
-from .base import Likelihood, MeanAndVariance, mean_square, whole_numbers
+from .base import Likelihood, MeanAndVariance, whole_numbers
 from .quantiles import gaussian_average
 from ..numerics.validation import is_number, short_repr
 from ..quadrature import Derivatives, Tilted
@@ -41,11 +41,8 @@ class Counts(Likelihood):
     def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return whole_numbers(y, np.inf), "counts (0, 1, 2, ...)"
 
-    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
-        """Mean square of log(y + ½), the variance that a function of mean 0 needs to reach the
-        data.
-        """
-        return mean_square(np.log(y + 0.5), weight)
+    def link(self, y: ndarray) -> ndarray:
+        return np.log(y + 0.5)
 
     def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return rng.poisson(np.minimum(rate_of(f), 1e18)).astype(float)

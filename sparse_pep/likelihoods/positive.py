@@ -14,7 +14,7 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammainc, gammaln, log_ndtr
 
-from .base import Likelihood, MeanAndVariance, mean_square
+from .base import Likelihood, MeanAndVariance
 from .binary import Probit
 from .counts import mean_rates, rate_of
 from .gaussian import Gaussian
@@ -28,11 +28,8 @@ class Positive(Likelihood):
     positive: ClassVar[tuple[str, ...]] = ("shape",)
     support: ClassVar[tuple[float, float]] = 0.0, np.inf
 
-    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
-        """Mean square of log |y|, the variance that a function of mean 0 needs to reach the
-        data.
-        """
-        return mean_square(np.log(np.abs(y)), weight)
+    def link(self, y: ndarray) -> ndarray:
+        return np.log(np.abs(y))
 
     def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return rate_of(mean) * super().quantile(q, 0.0 * mean, var)
