@@ -20,6 +20,7 @@ from .passes import Moments
 from sparse_pep.data.sources import (
     Source,
     class_numbers,
+    labels_of,
     positions_in,
     require_counted,
     require_targets,
@@ -301,7 +302,6 @@ def targets_of(source: Source) -> tuple[ndarray, ndarray]:
     takes one pass.
     """
     y, weight = map(np.concatenate, zip(*source.each(targets_piece), strict=True))
-    if getattr(source, "classes", None) is None:
+    if source.classes is None:
         return y, weight
-    classes = np.asarray(source.classes)
-    return classes[np.searchsorted(class_numbers(classes), y)], weight
+    return labels_of(np.asarray(source.classes), y), weight

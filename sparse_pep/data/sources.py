@@ -496,6 +496,11 @@ def class_numbers(classes: ndarray) -> ndarray:
     return np.arange(float(len(classes)))
 
 
+def labels_of(classes: ndarray, y: ndarray) -> ndarray:
+    """The labels (n,) for the numbers y (n,) of `class_numbers`."""
+    return classes[np.searchsorted(class_numbers(classes), y)]
+
+
 def positions_in(classes: ndarray, labels: ndarray) -> tuple[ndarray, ndarray]:
     """The position of each label (n,) among the sorted classes, and the rows whose label is not
     one of them.

@@ -37,7 +37,7 @@ from sparse_pep.data.cells import (
 )
 from .columns import Columns, ColumnStats
 from .reader import TableFile, table_files
-from .sources import ArraySource, class_numbers, positions_in
+from .sources import ArraySource, class_numbers, labels_of, positions_in
 from ..numerics.validation import short_repr
 
 # %% ../../nbs/internals/data/tables.ipynb #3e1a7977
@@ -570,9 +570,7 @@ class TableArrays(ArraySource):
     def targets(self) -> ndarray:
         """The targets (N,) as they are in the table: numbers, or labels."""
         y = self.columns["y"]
-        if self.classes is None:
-            return y
-        return self.classes[np.searchsorted(class_numbers(self.classes), y)]
+        return y if self.classes is None else labels_of(self.classes, y)
 
 # %% ../../nbs/internals/data/tables.ipynb #cca6c63b
 def arrays_of(
