@@ -129,7 +129,7 @@ def evidence(
     dff, _ = unexplained_variance(kff, V)
     return whitened_evidence(Luu, V, dff, y, noise_variance, power, weight, tight)
 
-
+# %% ../nbs/06_regression.ipynb #a75e453e
 def whitened_evidence(
     Luu: Factor,
     V: ndarray,

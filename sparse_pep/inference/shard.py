@@ -240,7 +240,7 @@ def noise_sums(sites: KnownSites, dff: ndarray) -> tuple[float, float, float]:
     squares = np.sum(weight / noise * sites.targets.y.T**2)
     return float(weight @ (dff / noise)), float(squares), float(weight @ np.log(2 * np.pi * noise))
 
-
+# %% ../../nbs/10_shards.ipynb #f2b90a2e
 def site_sums(shard: Shard) -> Sums:
     """The sums over the rows of a shard that determine q(u), for its present sites. A search that
     has not begun begins at the projection of each row under the prior. Cost 2nM² flops for each
@@ -293,7 +293,7 @@ def site_sums(shard: Shard) -> Sums:
     )
     return shard.sums
 
-
+# %% ../../nbs/10_shards.ipynb #db2414c8
 def start_sites(shard: Shard, start: ndarray | None = None) -> Sums:
     """The answer of `site_sums` at the beginning of a search: from the sites `start` (2, C, N) of
     all data, or from those that the shard has, without the sweeps of the search that led to them.

@@ -77,7 +77,7 @@ class HasEvidence(Protocol):
 
 Evaluation = TypeVar("Evaluation", bound=HasEvidence)
 
-
+# %% ../../nbs/18_training.ipynb #a29591b6
 class Objective(Generic[Evaluation]):
     """Log evidence plus log prior, in nats, as a function of the vector (F,) of the parameters of a
     model that are not `fixed`. evidence(model) returns a `Fit` (or a part of it: a
@@ -163,7 +163,7 @@ def sites_in_memory(start: object) -> ndarray | None:
         return start
     return np.concatenate([start[k][0] for k in range(len(start))], axis=-1)
 
-
+# %% ../../nbs/18_training.ipynb #3e055f69
 class WarmEvidence:
     """The evidence of a problem and its gradient as a function of the model, where each search for
     the sites starts from those of the last search that converged, `last`. With a `record`, the
@@ -237,7 +237,7 @@ class Point(NamedTuple):
     gradient: ndarray  # (F,)
     fit: Fit | CachedEvaluation
 
-
+# %% ../../nbs/18_training.ipynb #02c10a53
 class LBFGSObjective:
     """Minus the objective as a function of parameters in their units, in the form that L-BFGS
     expects, with a record of the run for N data points. Training has converged when the last

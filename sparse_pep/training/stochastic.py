@@ -489,7 +489,7 @@ def final_fit(model: Model, problem: Problem, sites: ndarray | None, clock: Cloc
             raise
         return model_evidence(model, problem, sites)
 
-
+# %% ../../nbs/19_stochastic.ipynb #fd9d9e11
 def train_by_batches(
     model: Model,
     problem: Problem,
