@@ -167,6 +167,11 @@ class BlockChunk:
             np.matmul(own, matrix, out=out)
         return result
 
+    def inner_products(self, V: ndarray, U: ndarray) -> list[ndarray]:
+        """V_bᵀ U_b (G, b, b) of each block, one stack for each array of `members`."""
+        pairs = zip(self.views(V), self.views(U), strict=True)
+        return [V_b.transpose(0, 2, 1) @ U_b for V_b, U_b in pairs]
+
     def join(self, stacks: Sequence[ndarray]) -> ndarray:
         """Values of data points (n, …), from a stack (G, b, …) for each array of `members`."""
         return np.concatenate([stack.reshape(-1, *stack.shape[2:]) for stack in stacks])

@@ -339,8 +339,7 @@ class InBlocks:
         U = moments.cov @ VT
         TAT: list[ndarray | float] = [0.0] * len(sites)
         if factors is None:  # otherwise the sum over all data points is added later
-            pairs = zip(chunk.views(VT), chunk.views(U), strict=True)
-            TAT = [VT_b.transpose(0, 2, 1) @ U_b for VT_b, U_b in pairs]
+            TAT = [*chunk.inner_products(VT, U)]
         mean = (V.T @ moments.mean).reshape(len(chunk.rows), K)
         blocks = [self.adjoint_of_size(c, i, k, mean, TAT[k]) for k in range(len(sites))]
         VT -= U

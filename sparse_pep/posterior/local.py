@@ -309,6 +309,26 @@ def evaluate_blocks(
     )
 
 # %% ../../nbs/20_local.ipynb #91317a55
+def factors_of(
+    rows: LocalRows,
+    c: int,
+    members: ndarray,
+    within: ndarray,
+    counted: ndarray | float,
+    n_outputs: int,
+) -> tuple[Factor, Factor]:
+    """The site on W_bᵀu of each block for latent function c, and the factor on f that takes its
+    place, without the rows where `counted` (G, b) is 0; `within` is D as in `site_on_u`.
+    """
+    tau = rows.precision[c, members]
+    nu = np.moveaxis(rows.shift[c : c + n_outputs, members], 0, -1)
+    weight = rows.weight[members]
+    kept = counted * weight
+    site = site_on_u(within, Factor(tau, nu), rows.power[members])
+    site = Factor(*(weight[:, :, None] * values for values in site))
+    return site, Factor(kept * tau, kept[:, :, None] * nu)
+
+
 def exchanged(
     blocks: EvaluatedBlocks,
     rows: LocalRows,
@@ -332,23 +352,17 @@ def exchanged(
         labels = rows.blocks[members]
         share = labels[:, :, None] == labels[:, None, :]  # rows that share a site
         within = share * D_bb
-    power = rows.power[members]
-    weight = rows.weight[members]
-    kept = counted * weight
     ways = [D]
     if both:
-        of_row = power / np.where(weight > 0.0, weight, 1.0)
+        weight = rows.weight[members]
+        of_row = rows.power[members] / np.where(weight > 0.0, weight, 1.0)
         ways.append(apart(D, of_row[:, :, None] * share))
     means = []
     variances = []
     for c, (vectors, means_q) in enumerate(zip(blocks.under_q, blocks.means, strict=True)):
         A = products(vectors, here, b)
         mean = means_q[here]
-        tau = rows.precision[c, members]
-        nu = np.moveaxis(rows.shift[c : c + mean.shape[2], members], 0, -1)
-        site = site_on_u(within, Factor(tau, nu), power)
-        site = Factor(*(weight[:, :, None] * values for values in site))
-        on_f = Factor(kept * tau, kept[:, :, None] * nu)
+        site, on_f = factors_of(rows, c, members, within, counted, n_outputs=mean.shape[2])
         moments = [exchange(A, way, mean, site, on_f, rows.signed) for way in ways]
         means.append(np.stack([np.moveaxis(mean, -1, 0) for mean, _ in moments]))
         variances.append(np.stack([var for _, var in moments]))
