@@ -14,12 +14,13 @@ import numpy as np
 from numpy import ndarray
 
 from ..inference import Rows
+from ..inference.shard import added_parts
 from ..kernels import Kernel, SquaredExponential
 from ..likelihoods import Gaussian, Likelihood
 from ..model import Model
 from ..numerics.linalg import factorise, solve_lower
-from ..numerics.threads import one_blas_thread
-from ..regression import whitened_evidence
+from ..numerics.threads import chunk_slices, one_blas_thread
+from ..regression import evidence_from_sums, gaussian_sums
 from ..sites import unexplained_variance
 
 # %% ../../nbs/17b_initialise.ipynb #792eb54f
@@ -137,18 +138,20 @@ NOISES = (0.5, 0.1, 0.01)  # in units of the kernel's variance
 
 def noise_evidences(model: Model, rows: Rows, noises: Sequence[float]) -> ndarray:
     """The log evidence at power 0.5, in nats, with each of J Gaussian noise variances (J,) in the
-    place of the likelihood. They share the covariances: cost (1 + J)NM² flops, memory O(NM).
+    place of the likelihood. They share the covariances: cost (1 + J)NM² flops.
     """
     Kuu = factorise(model.features.Kuu(model.kernel), 1e-8, "Kuu")
-    V = solve_lower(Kuu, model.features.Kuf(model.kernel, rows.X))
-    dff, _ = unexplained_variance(model.kernel.diag(rows.X), V)
-    y = (rows.y.T - model.mean(rows.X).T).T
-    values = []
-    for noise in noises:
-        variance = noise + rows.known_variance
-        fit = whitened_evidence(Kuu, V, dff, y, variance, 0.5, rows.weight)
-        values.append(fit.log_evidence)
-    return np.array(values)
+    sums: dict[float, tuple[ndarray, ndarray, float]] = {}
+    for chunk in chunk_slices(rows.n_data, len(model.features)):
+        part = rows.at(chunk)
+        V = solve_lower(Kuu, model.features.Kuf(model.kernel, part.X))
+        dff, _ = unexplained_variance(model.kernel.diag(part.X), V)
+        y = (part.y.T - model.mean(part.X).T).T
+        for noise in noises:
+            variance = noise + part.known_variance
+            of_part = gaussian_sums(V, dff, y, variance, 0.5, part.weight)
+            sums[noise] = added_parts(sums.get(noise), of_part)
+    return np.array([evidence_from_sums(Kuu, *parts)[0] for parts in sums.values()])
 
 
 def search_initial_lengthscale(model: Model, rows: Rows) -> Model:
