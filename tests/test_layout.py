@@ -250,18 +250,18 @@ def test_an_edge_out_of_a_folder_is_seen():
 # A budget is lowered when something leaves. It rises only with a reason, which stands beside it.
 BUDGETS = {
     # Types, keywords and small functions cost a tenth more words than what was packed had.
-    "tokens": 163_200,
-    "places": 5,
+    "tokens": 161_800,
+    "places": 4,
     "packed": 0,
     "long_lines": 8,  # registers of names that are generated
-    "any": 28,
-    "ternaries": 238,
+    "any": 18,
+    "ternaries": 232,
     "constructor_arguments": 19,
     "options_of_fit": 24,
-    "public_names": 147,
+    "public_names": 149,  # the sums of the regression page serve the comparison of starts too
     "circles": 0,
 }
-BUDGETS_OF_TESTS = {"tokens": 173_600, "places": 0, "packed": 4, "long_lines": 0}
+BUDGETS_OF_TESTS = {"tokens": 167_900, "places": 0, "packed": 3, "long_lines": 0}
 
 
 def public_names(tree):

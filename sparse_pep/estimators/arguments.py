@@ -40,8 +40,12 @@ from ..training.options import BaseEstimator
 __all__ = []
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #5f00000c
-if TYPE_CHECKING:
-    from sparse_pep.estimators.ingest import TargetKind
+@dataclass(frozen=True)
+class TargetKind:
+    """What targets an estimator takes: labels, or numbers in one column or in several."""
+
+    labels: bool = False
+    several: bool = False
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #13ca29ba
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from ..data.encoder import Encoder
 from ..data.sources import Source
-from .arguments import Arguments, check_arguments
+from .arguments import Arguments, TargetKind, check_arguments
 from sparse_pep.estimators.conclude import (
     TrainedModel,
     conclude_fit,
@@ -28,7 +28,6 @@ from sparse_pep.estimators.functionals import (
 )
 from sparse_pep.estimators.ingest import (
     RawData,
-    TargetKind,
     ingest,
     require_noise_for_known_variance,
 )

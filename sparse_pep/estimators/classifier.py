@@ -17,10 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from ..data.encoder import Encoder, classes_of
 from ..data.sources import Source
 from . import predict
-from .arguments import likelihood_named
+from .arguments import TargetKind, likelihood_named
 from .base import PowerEPEstimator
 from .fitting import Data
-from .ingest import RawData, TargetKind, unscaled_columns
+from .ingest import RawData, unscaled_columns
 from .predict import Inputs
 from ..likelihoods import Likelihood, Logit, NoisyProbit, Probit, Softmax
 from ..likelihoods.binary import Binary

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_X_y, validate_data
 from ..data.columns import ASKED, Columns, columns_if_mixed
 from ..data.encoder import Encoder, source_of
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
-from .arguments import Arguments, require_power
+from .arguments import Arguments, TargetKind, require_power
 from sparse_pep.estimators.fitting import (
     Data,
     Run,
@@ -76,16 +76,9 @@ class RawData:
         return []
 
 
-@dataclass(frozen=True)
-class TargetKind:
-    """What targets an estimator takes: labels, or numbers in one column or in several."""
-
-    labels: bool = False
-    several: bool = False
-
-    def checked(self, y: ArrayLike) -> ndarray:
-        """y as an array. ValueError if its entries are not of this kind."""
-        return checked_labels(y) if self.labels else checked_numbers(y)
+def checked_targets(kind: TargetKind, y: ArrayLike) -> ndarray:
+    """y as an array. ValueError if its entries are not of this kind."""
+    return checked_labels(y) if kind.labels else checked_numbers(y)
 
 
 def checked_numbers(y: ArrayLike) -> ndarray:
@@ -201,7 +194,7 @@ def ingest_table(
     n_rows = len(require_real(X, "X", 1))  # scikit-learn's checks do not say what or where
     targets = options._targets
     if y is not None:
-        y = targets.checked(y)
+        y = checked_targets(targets, y)
         require_rows(n_rows, y, targets.several)
     rules: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": False}
     if not targets.labels:
@@ -325,7 +318,7 @@ def data_of_values(options: Arguments, observations: Sequence[Observation], run:
     """The inputs and targets of observations as rows."""
     y = np.concatenate([vars(part)["y"] for part in observations])
     X = np.concatenate([part.X for part in observations])
-    rows = Rows(X, options._targets.checked(y))
+    rows = Rows(X, checked_targets(options._targets, y))
     sample = rows
     if rows.n_data > SAMPLE_ROWS:
         sample = rows.at(chosen_rows(rows.n_data, SAMPLE_ROWS, run.rng))

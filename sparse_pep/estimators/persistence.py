@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from .arguments import Arguments
 from .config import from_config, to_config
 from .inputs import InputColumns
 from .state import FittedState, publish
+from .summary import summary_rows
 from ..likelihoods import Likelihood
 from ..numerics.files import DAMAGE, as_plain, read_archive, without_arrays, write_archive
 from ..numerics.validation import short_repr
@@ -27,10 +28,6 @@ from ..training import LBFGS, Adam
 
 # %% auto #0
 __all__ = ['load']
-
-# %% ../../nbs/internals/estimators/persistence.ipynb #5f00000d
-if TYPE_CHECKING:
-    from sparse_pep.estimators.fitted import FittedEstimator
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #69a8bb56
 FORMAT = "sparse_pep model"
@@ -102,7 +99,7 @@ def save(
     write_archive(path, content, FORMAT, FORMAT_VERSION)
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #f79be0f7
-def kind_named(name: str) -> type[FittedEstimator]:
+def kind_named(name: str) -> type[Arguments]:
     """The class of the estimators with this name."""
     if name not in ESTIMATORS:
         raise ValueError(
@@ -111,9 +108,7 @@ def kind_named(name: str) -> type[FittedEstimator]:
     return getattr(import_module(Arguments.__module__.rpartition(".")[0]), name)
 
 
-def unfitted(
-    kind: type[FittedEstimator], saved: Mapping[str, Any], state: FittedState
-) -> FittedEstimator:
+def unfitted(kind: type[Arguments], saved: Mapping[str, Any], state: FittedState) -> Arguments:
     """An estimator with the saved arguments, whose parts are those of the fitted model."""
     model = state.model
     training = saved["training"]
@@ -158,7 +153,7 @@ def require_predictions(state: FittedState) -> None:
         raise ValueError("its predictions are not finite.")
 
 
-def restored(content: Mapping[str, Any]) -> FittedEstimator:
+def restored(content: Mapping[str, Any]) -> Arguments:
     """The estimator that a file describes, without its training data. ValueError unless its parts
     fit together: it predicts, and says how it was fitted.
     """
@@ -167,8 +162,8 @@ def restored(content: Mapping[str, Any]) -> FittedEstimator:
     estimator = unfitted(kind, content["arguments"], state)
     require_predictions(state)
     publish(estimator, state)
-    estimator.summary()
-    estimator.extra_ = content["extra"]
+    summary_rows(state)
+    vars(estimator)["extra_"] = content["extra"]
     return estimator
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #4ffbaa93

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from ..data.sources import Source
 from . import evidence, predict
+from .arguments import TargetKind
 from .fitting import Data
-from .ingest import TargetKind
+from .ingest import checked_targets
 from .inputs import numeric_columns
 from .predict import Inputs
 from .real_targets import RealTargets
@@ -136,7 +137,7 @@ class SparsePEPRegressor(RealTargets):
         """
         state = self._fitted()
         X, y, sample_weight = predict.compared_targets(state, X, y, sample_weight)
-        y = self._targets.checked(y)
+        y = checked_targets(self._targets, y)
         if not isinstance(X, Source):
             n_rows = len(require_real(numeric_columns(X, state.columns), "X", 1))
             require_rows(n_rows, y, several=True)
