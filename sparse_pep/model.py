@@ -416,9 +416,13 @@ def model_gradient(
     return fit, from_vector(gradient, model.parameters())
 
 # %% ../nbs/17_model.ipynb #a91fad46
-def stack_if_several(parts: ndarray | Sequence[ndarray]) -> ndarray:
-    """The array of `parts` if there is only one, otherwise all of them stacked."""
-    return parts[0] if len(parts) == 1 else np.stack(parts)
+def stack_if_several(
+    parts: ndarray | Sequence[ndarray], of_outputs: bool = False
+) -> ndarray:
+    """The array of `parts` if there is only one, otherwise all of them stacked. Parts that are
+    `of_outputs`, targets (N, K), are stacked also for K = 1.
+    """
+    return parts[0] if len(parts) == 1 and not of_outputs else np.stack(parts)
 
 # %% ../nbs/17_model.ipynb #b54831f8
 @one_blas_thread()
@@ -520,7 +524,9 @@ def loo_predict(model: Model, fit: Fit, problem: Problem) -> tuple[ndarray, ndar
         if rows.resident and not shards.known:
             shards.local[0].begin(fit.start)
         fit = replace(fit, shards=shards)
-    mean, var = map(stack_if_several, left_out(fit))
+    mean, var = left_out(fit)
+    mean = stack_if_several(mean, of_outputs=fit.posteriors[0].b.ndim > 1)
+    var = stack_if_several(var)
     offsets = []
     for piece in rows.pieces():
         offsets.append(np.broadcast_to(model.mean(piece.X).T, (*mean.shape[:-1], piece.n_data)))

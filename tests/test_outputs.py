@@ -2,12 +2,15 @@
 codes.
 """
 
+import warnings
 from functools import cache
 
 import numpy as np
 import pytest
 from reference.compare import error
 from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -232,6 +235,54 @@ def test_a_restart_can_change_the_signs_of_the_weights():
     kept = perturbed(model, np.random.default_rng(0), {"kernel.1.weights"})
     np.testing.assert_array_equal(kept.kernel.kernels[1].weights[:, 0], at)
     assert kept.kernel.kernels[1].variance[0] != KERNEL.kernels[1].variance[0]
+
+
+ONE_OUTPUT = SparsePEPRegressor(n_inducing=8, random_state=0, training=LBFGS(max_iter=20))
+ANSWERS = {
+    "predict": lambda model: model.predict(X),
+    "leave_one_out": lambda model: model.leave_one_out(),
+    "leave_one_out_f": lambda model: np.stack(model.leave_one_out_f()),
+    "sample_f": lambda model: model.sample_f(X[:5], 3),
+    "sample_y": lambda model: model.sample_y(X[:5], 3),
+    "site_shift_": lambda model: model.site_shift_,
+    "site_precision_": lambda model: model.site_precision_,
+}
+SHAPES = {
+    "predict": (40, 1),
+    "leave_one_out": (40,),
+    "leave_one_out_f": (2, 40, 1),
+    "sample_f": (5, 1, 3),
+    "sample_y": (5, 1, 3),
+    "site_shift_": (40, 1),
+    "site_precision_": (40,),
+}
+
+
+@cache
+def fitted_to_one_output(column):
+    model = clone(ONE_OUTPUT)
+    targets = Y[:, :1] if column else Y[:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, targets)
+
+
+@pytest.mark.parametrize("question", ANSWERS)
+def test_a_table_of_one_target_has_the_answers_of_that_target(question):
+    of_column = ANSWERS[question](fitted_to_one_output(True))
+    alone = ANSWERS[question](fitted_to_one_output(False))
+    assert of_column.shape == SHAPES[question]
+    assert error(of_column.ravel(), alone.ravel()) < 1e-12
+
+
+def test_the_number_of_points_for_a_table_of_one_target_is_that_for_the_target():
+    sweeps = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for targets in (Y[:, 0], Y[:, :1]):
+            model = clone(ONE_OUTPUT).set_params(n_inducing="auto").fit(X, targets)
+            sweeps.append(model.diagnostics_["inducing_sweep"]["log_density"])
+    assert error(*sweeps) < 1e-12
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def plain_rows(state: FittedState, problem: Problem) -> Rows | None:
     if not isinstance(rows, Rows) or problem.earlier is not None or rows.blocks is not None:
         return None
     plain = type(state.model.likelihood) is Gaussian and not state.model.kernel.of_functionals
-    return rows if plain and rows.y.ndim == 1 else None
+    return rows if plain and rows.y.size == rows.n_data else None
 
 
 def noise_gains(state: FittedState, training: TrainingData, rows: Rows) -> tuple[float, float]:
@@ -81,7 +81,7 @@ def noise_gains(state: FittedState, training: TrainingData, rows: Rows) -> tuple
     training rows. Known variances are for Gaussian noise only.
     """
     mean, var = loo_predict(state.model, training.fit, replace(training.problem, rows=rows))
-    z = (rows.y - mean) / np.sqrt(var + state.likelihood.noise_variance)
+    z = (rows.y.ravel() - mean.ravel()) / np.sqrt(var + state.likelihood.noise_variance)
     proper = np.isfinite(z) & (z != 0.0)
     if np.sum(proper) < ENOUGH or np.any(rows.known_variance):
         return 0.0, 0.0

@@ -251,8 +251,9 @@ def posterior_of(fit: Fit, mean: ndarray, cov: ndarray) -> FittedPosterior:
     posterior = FittedPosterior(fit.posteriors, fit.log_evidence, mean, cov)
     if fit.site_precision is None or fit.site_shift is None:  # the data were not in memory
         return posterior
-    shift = stack_if_several(fit.site_shift)
-    if fit.posteriors[0].b.ndim > 1:
+    of_outputs = fit.posteriors[0].b.ndim > 1
+    shift = stack_if_several(fit.site_shift, of_outputs)
+    if of_outputs:
         shift = shift.T  # (N, K)
     precision = stack_if_several(fit.site_precision)
     return replace(posterior, site_precision=precision, site_shift=shift)

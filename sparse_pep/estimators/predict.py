@@ -282,7 +282,8 @@ def latent_draws(
         [
             random.multivariate_normal(*moments, n_samples).T
             for moments in zip(means, covs, strict=True)
-        ]
+        ],
+        of_outputs=mean.ndim > 1,
     )
 
 
