@@ -416,9 +416,7 @@ def model_gradient(
     return fit, from_vector(gradient, model.parameters())
 
 # %% ../nbs/17_model.ipynb #a91fad46
-def stack_if_several(
-    parts: ndarray | Sequence[ndarray], of_outputs: bool = False
-) -> ndarray:
+def stack_if_several(parts: ndarray | Sequence[ndarray], of_outputs: bool = False) -> ndarray:
     """The array of `parts` if there is only one, otherwise all of them stacked. Parts that are
     `of_outputs`, targets (N, K), are stacked also for K = 1.
     """
