@@ -82,6 +82,18 @@ TAKEN = {  # cells, kind, names of the columns of numbers
         "category",
         ["a=1-2-3", "a=12:60", "a=1e5x7", "a=2024-13-01", "a=24:00", "a=3rd", "a=A1"],
     ),
+    "numbers and words for empty cells": (
+        [*map(str, range(90)), "nil", "#N/A", ".", "missing"] * 2,
+        "number",
+        ["a", "a=(missing)"],
+    ),
+    "numbers and a last level": (
+        ["1", "2", "3+"] * 8,
+        "category",
+        ["a=1", "a=2", "a=3+"],
+    ),
+    "ordinals": (["1st", "2nd", "3rd"] * 8, "category", ["a=1st", "a=2nd", "a=3rd"]),
+    "labels with numbers": (["1. White", "2. Red"] * 8, "category", ["a=1. White", "a=2. Red"]),
     "words that are all rare": (
         [f"x{k // 2}" for k in range(24)] + ["y"] * 300,
         "category",
@@ -143,6 +155,20 @@ REFUSED = {  # cells, words of the message, what the user says
     "decimal commas": (["1,5", "2"] * 6, ["'1,5'", "decimal ,"]),
     "units": (["10 mg", "20 mg", "3"] * 4, ["'10 mg'", "unit"]),
     "money": (["$ 1,000", "2"] * 6, ["'$ 1,000'", "unit"]),
+    "commas between thousands": (["1,234.5", "2"] * 6, ["'1,234.5'", "thousands"]),
+    "spaces between thousands": (["1 234", "2"] * 6, ["'1 234'", "thousands"]),
+    "two decimal marks": (["0,5", "0.5"] * 6, ["'0,5'", "'0.5'", "alike"]),
+    "a bound among numbers": ([*map(str, range(99)), "<600"], ["'<600'", "mark"]),
+    "a footnote among numbers": ([*map(str, range(99)), "2413*"], ["'2413*'", "mark"]),
+    "a word among numbers": ([*map(str, range(99)), "high"], ["'high'", "1 cell of 100"]),
+    "a word among dates": (
+        [f"2024-01-{1 + k % 28:02}" for k in range(99)] + ["soon"],
+        ["'soon'", "dates Y-M-D"],
+    ),
+    "dates of two forms": (
+        [f"2024-01-{1 + k % 28:02}" for k in range(99)] + ["31.1.2024"],
+        ["'31.1.2024'", "dates Y-M-D"],
+    ),
     "dates that can be read twice": (["3/1/2024", "4/1/2024"] * 6, ["'3/1/2024'", "=D/M/Y"]),
     "infinity in text": (["1", "inf"] * 6, ["'inf'", "finite"]),
     "objects": ([{}, 1] * 6, ["'a'", "objects"]),
@@ -153,6 +179,13 @@ REFUSED = {  # cells, words of the message, what the user says
         for kinds in ({"a": "text"}, {"c": "number"}, {"a": 3}, {"a": "number"}, {"a": "date"})
     },
 }
+
+
+def test_all_columns_that_cannot_be_read_are_named_at_once():
+    table = pd.DataFrame({"a": ["1 kg", "2 kg"] * 6, "b": ["$1", "$2"] * 6, "c": ["x", "y"] * 6})
+    with pytest.raises(ValueError, match="column 'a' .* column 'b' "):
+        Columns.of(table)
+    assert Columns.of(table, {"a": "category", "b": "leave out"}).used == ["a", "c"]
 
 
 @pytest.mark.parametrize("case", REFUSED)

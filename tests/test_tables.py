@@ -53,9 +53,10 @@ FRAME = pd.DataFrame(
 
 def written(frame, path, **options):
     """A file of this form."""
-    frame.to_parquet(path, **options) if str(path).endswith("parquet") else frame.to_csv(
-        path, index=False
-    )
+    if str(path).endswith("parquet"):
+        frame.to_parquet(path, **options)
+    else:
+        frame.to_csv(path, index=False, **options)
     return path
 
 
@@ -496,7 +497,7 @@ def test_a_csv_is_opened_once_and_parsed_twice_only_if_it_holds_text(
 ):
     if parsed == 2 and use == "data set":
         pytest.skip("a data set has no text")
-    written(FRAME[columns], "t.csv")
+    written(FRAME[columns], "t.csv", decimal="," if use == "decimal comma" else ".")
     USES[use]("t.csv")
     assert readings == {"opened": 1, "parsed": parsed}
 
@@ -507,6 +508,45 @@ def test_a_large_csv_is_opened_once_for_each_parse(folder, monkeypatch, readings
     written(FRAME[columns], "t.csv")
     convert_table("t.csv", target="y", column_types={})
     assert readings == {"opened": parsed, "parsed": parsed}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_the_marks_between_cells_and_in_numbers_are_chosen_apart(folder, separator, decimal):
+    written(FRAME[["a", "kind", "y"]], "t.csv", sep=separator, decimal=decimal)
+    table = convert_table(
+        "t.csv", "y", ["a", "kind"], None, column_types={}, decimal=decimal, separator=separator
+    )
+    assert table.columns["X"][:, 0].tolist() == FRAME["a"].tolist()
+    assert table.columns["y"].tolist() == FRAME["y"].tolist()
+
+
+MARKS = {  # cells with a decimal comma, and the numbers in them or the cells that are named
+    "grouped": (["1.234,5", "999", "-2.345.678", "0,5"], [1234.5, 999.0, -2345678.0, 0.5]),
+    "not grouped": (["1234,5", "12345", "1e3", "2,5e-1"], [1234.5, 12345.0, 1e3, 0.25]),
+    "points and commas": (["1,5", "0.999", "2"], ["1,5", "0.999"]),
+    "a point that groups nothing": (["1.234", "0.99", "-.5"], ["0.99"]),
+    "one number grouped": (["1.234", "1234,5", "3"], ["1.234", "1234,5"]),
+}
+
+
+@pytest.mark.parametrize("case", MARKS)
+@pytest.mark.parametrize("part", ["target", "input", "input among words"])
+def test_a_column_has_one_decimal_mark_and_one_grouping(folder, case, part):
+    cells, expected = MARKS[case]
+    rows = [f"{cell};{k};{'xy'[k % 2]}" for k, cell in enumerate(cells * 4)]
+    Path("t.csv").write_text("\n".join(["a;b;c", *rows]) + "\n")
+    target, column = ("a", "b") if part == "target" else ("b", "a")
+    columns = [column, "c"] if part == "input among words" else [column]
+    convert = partial(convert_table, "t.csv", target, columns, decimal=",", column_types={})
+    if not isinstance(expected[0], str):
+        table = convert()
+        values = table.columns["y"] if part == "target" else table.columns["X"][:, 0]
+        assert values.tolist() == expected * 4
+        return
+    with pytest.raises(ValueError, match="column 'a'") as caught:
+        convert()
+    assert all(repr(cell) in str(caught.value) for cell in expected)
 
 
 @pytest.mark.parametrize("words", [["x", "1.50"], ["true", "maybe"]])

@@ -22,7 +22,7 @@ from sparse_pep.cli.options import (
     ModelOptions,
     TableOptions,
     collect,
-    decimal_option,
+    csv_options,
     fit_options,
     inducing_option,
     json_option,
@@ -228,7 +228,7 @@ def fit_command(
     help="For data larger than memory: read a file or a folder of files, and write to a "
     "file, piece by piece.",
 )
-@decimal_option
+@csv_options
 @json_option
 def predict_command(
     model: str, out: str | None, interval: float | None, as_json: bool, **values: object

@@ -95,12 +95,19 @@ max_iter_option = click.option(
     type=click.IntRange(1),
     help="Maximum number of iterations.",
 )
-decimal_option = click.option(
-    "--decimal",
-    default=".",
-    type=click.Choice([".", ","]),
-    help="Decimal mark of the numbers in CSV. With a comma, columns may be separated by "
-    "semicolons or tabs.",
+csv_options = with_options(
+    click.option(
+        "--decimal",
+        default=".",
+        type=click.Choice([".", ","]),
+        help="Decimal mark of the numbers in CSV. Beside a comma, points separate thousands.",
+    ),
+    click.option(
+        "--separator",
+        type=click.Choice([",", ";", "tab", "|"]),
+        show_default="comma; with --decimal , the semicolons or tabs of the first line",
+        help="Mark between the columns of CSV.",
+    ),
 )
 
 
@@ -131,7 +138,7 @@ table_options = with_options(
         metavar="COLUMN",
         help="Leave a column out. May be given more than once.",
     ),
-    decimal_option,
+    csv_options,
 )
 
 # %% ../../nbs/internals/cli/options.ipynb #8e1b8868
@@ -254,6 +261,7 @@ class TableOptions:
     columns: tuple[str, ...] = ()  # NAME=KIND
     drop: tuple[str, ...] = ()
     decimal: str = "."
+    separator: str | None = None
     weight: str | None = None
     censored: str | None = None
     in_pieces: bool = False

@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike
 
 from .options import TableOptions
 from .output import check_files, check_output, print_result, write_csv
+from .rows import files_of
 from .trial import Estimator, predictions
 from ..data.columns import Unseen, unseen_values_text
-from ..data.reader import TABLES, table_files
+from ..data.reader import TABLES
 from ..data.sources import ArraySource
 from ..data.tables import Layout, table_layout
 from ..estimators import SparsePEPClassifier, load
@@ -135,7 +136,7 @@ def predict(
     description = describe(model, interval)
     if table.in_pieces:
         check_pieces(table.data, out)
-    files = table_files(table.data, table.in_pieces, table.decimal)
+    files = files_of(table)
     layout = table_layout(files, {}, model.extra_["feature_names"])
     rows = PredictedRows(model, replace(layout, encoded_by=model.columns_), interval)
     target = model.extra_["target"]

@@ -16,7 +16,7 @@ from numpy import ndarray
 from .options import CLASSIFIERS, COUNTS, TableOptions
 from ..data.cells import BadCell
 from ..data.columns import KINDS
-from ..data.reader import TableFile, table_files
+from ..data.reader import SEPARATORS, TableFile, table_files
 from sparse_pep.data.tables import (
     Layout,
     TableArrays,
@@ -59,9 +59,15 @@ def column_kinds(texts: Sequence[str]) -> dict[str, str]:
     return kinds
 
 # %% ../../nbs/internals/cli/rows.ipynb #601911f5
+def files_of(table: TableOptions) -> tuple[TableFile, ...]:
+    """The files that are read."""
+    separator = table.separator and SEPARATORS[table.separator]
+    return table_files(table.data, table.in_pieces, table.decimal, separator)
+
+
 def training_layout(table: TableOptions, labels: bool) -> Layout:
     """The files and columns that are read, and their use."""
-    files = table_files(table.data, table.in_pieces, table.decimal)
+    files = files_of(table)
     parts = {"y": table.target, "weight": table.weight, "censored": table.censored}
     layout = table_layout(
         files, parts, input_columns(table, files[0]), labels, {"y": "`target`", **OPTIONS}

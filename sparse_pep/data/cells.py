@@ -23,6 +23,8 @@ from ..numerics.validation import short_repr
 # %% ../../nbs/internals/data/cells.ipynb #e9e3c1d2
 UNNAMED = ("", "?", "na", "n/a", "nan", "null")
 ABSENT = (*UNNAMED, "-", "none")  # no numbers, but good names for a class
+ABSENT += ("--", ".", "..", "...", "n.a.", "n.d.", "nil", "nat", "<na>", "missing", "unknown")
+ABSENT += ("not available", "no data", "#n/a", "#div/0!", "#value!", "#ref!", "#num!", "#null!")
 TRUE_AND_FALSE = {"true": 1.0, "false": 0.0}
 
 
@@ -55,10 +57,21 @@ def canonical(value: object) -> str:
     return re.sub(r"^([-+]?\d+)\.0+$", r"\1", one_line(value))
 
 
-def to_number(cell: str, kind: str = "number") -> float:
-    """The number in a cell, or NaN if it holds none. In an "input", true and false are numbers."""
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")  # with points between thousands
+
+
+def to_number(cell: str, kind: str = "number", decimal: str = ".") -> float:
+    """The number in a cell, or NaN if it holds none. In an "input", true and false are numbers.
+    Beside a decimal comma, points separate thousands.
+    """
     if "_" in cell:  # 2024_01 is not 202401
         return math.nan
+    if decimal == ",":
+        if GROUPED.fullmatch(cell):
+            cell = cell.replace(".", "")
+        elif "." in cell:
+            return math.nan
+        cell = cell.replace(",", ".")
     try:
         return float(cell)
     except ValueError:
@@ -109,12 +122,14 @@ def days_in(texts: Sequence[str], form: str) -> ndarray:
 # %% ../../nbs/internals/data/cells.ipynb #1cfb884c
 class Labels(NamedTuple):
     """A column of texts: cell i is texts[places[i]], or empty if places[i] is −1. `closed` says
-    whether they are known to be categories, whatever they look like.
+    whether they are known to be categories, whatever they look like, and `decimal` is the decimal
+    mark of the numbers among them.
     """
 
     places: ndarray
     texts: Sequence[str]
     closed: bool = False
+    decimal: str = "."
 
     def spread(self, values: Iterable[float], empty: float) -> ndarray:
         """The value of each cell (n,) for the values of the texts and that of an empty cell."""
@@ -285,7 +300,8 @@ def values_in_texts(cells: Labels, form: str, name: str) -> ndarray:
     """The same for texts."""
     what = "finite number"
     if form == "number":
-        values = np.array([to_number(text, "input") for text in cells.texts], dtype=float)
+        numbers = (to_number(text, "input", cells.decimal) for text in cells.texts)
+        values = np.array([*numbers], dtype=float)
     else:
         what = f"date {form}"
         values = days_in(cells.texts, form)

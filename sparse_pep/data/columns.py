@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from sparse_pep.data.cells import (
     ABSENT,
     FORMS,
+    GROUPED,
     START,
     TRUE_AND_FALSE,
     UNNAMED,
@@ -171,7 +172,7 @@ def stats_of_texts(cells: Labels) -> ColumnStats:
     totals = totals[(totals > 0) & ~totals.index.str.casefold().isin(UNNAMED)]
     forms = {
         form: ValueStats.of(values, totals.to_numpy(), totals.index, form in FORMS)
-        for form, values in readings(totals.index).items()
+        for form, values in readings(totals.index, cells.decimal).items()
     }
     return ColumnStats(
         rows=len(cells.places),
@@ -182,28 +183,37 @@ def stats_of_texts(cells: Labels) -> ColumnStats:
     )
 
 # %% ../../nbs/internals/data/columns.ipynb #dc0ada78
-WITH_UNIT = (
-    r"[-+]?(?:\d+[.,]?\d*|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?"
-    r"|[-+]?\d+[.,]?\d*\s*[%°$€£]\w?|[$€£]\s*\d[\d.,]*"
-)
-ODD = {"comma": r"[-+]?[\d.]*\d,\d+", "unit": WITH_UNIT}
+GAP = r"[ '’\u00a0\u2009\u202f]"  # between thousands
+ODD = {  # numbers that a person must correct; the first pattern that matches counts
+    "thousands": r"[-+]?\d{1,3}(?:(?:,\d{3})+\.\d*|(?:,\d{3}){2,}"
+    rf"|(?:{GAP}\d{{3}})+(?:[.,]\d*)?)",
+    "comma": r"[-+]?[\d.]*,\d+(?:[eE][-+]?\d+)?",
+    "point": r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?",
+    "unit": r"(?!\d+\s*(?i:st|nd|rd|th|º|ª|er|ère|ème)$)"  # 1st is no number with a unit
+    r"[-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?"
+    r"|[-+]?\d+[.,]?\d*\s*[%°$€£]\w?|[$€£]\s*\d[\d.,]*",
+    "mark": r"[<>≤≥~≈(\[]\s*[-+]?[\d.,]*\d[)\]]?|[-+]?\d[\d.,]*\s*[*†‡+)\]]+",
+}
 
 
-def readings(texts: Sequence[str]) -> dict[str, ndarray]:
-    """The values (n,) of texts in each form that they may have, NaN elsewhere: "number", forms of
-    dates, and "infinite", "absent" and the two forms of numbers that a person must correct, "comma"
-    and "unit".
+def readings(texts: Sequence[str], decimal: str = ".") -> dict[str, ndarray]:
+    """The values (n,) of texts in each form that they may have, NaN elsewhere: "number", with a
+    "decimal mark" or beside a decimal comma also "grouped" or "ungrouped" in thousands; forms of
+    dates; "infinite" and "absent"; "odd", which is neither of these; and of the odd ones those in
+    the forms of numbers that a person must correct, the names in `ODD`.
     """
     column = pd.Series(list(texts), dtype=object)
-    numbers = np.array([to_number(text, "input") for text in texts], dtype=float)
+    numbers = np.array([to_number(text, "input", decimal) for text in texts], dtype=float)
     infinite = np.isinf(numbers)
     absent = np.isnan(numbers) & column.str.casefold().isin(ABSENT).to_numpy()
     values = {
         "number": np.where(infinite, np.nan, numbers),
         "infinite": np.where(infinite, 0.0, np.nan),
         "absent": np.where(absent, 0.0, np.nan),
+        "odd": np.where(np.isnan(numbers) & ~absent, 0.0, np.nan),
     }
-    begins = column.str.match(r"[\d$€£.,+-]").to_numpy(bool)
+    values |= number_shapes(column, np.isfinite(numbers), decimal)
+    begins = column.str.match(r"[\d$€£.,+<>≤≥~≈(\[-]").to_numpy(bool)
     unread = np.isnan(numbers) & ~absent & begins
     if not np.any(unread):
         return values
@@ -212,9 +222,23 @@ def readings(texts: Sequence[str]) -> dict[str, ndarray]:
         values[form][unread] = days_in(column[unread], form)
     unread &= np.all([np.isnan(values[form]) for form in FORMS], axis=0)
     for form, pattern in ODD.items():
-        matches = column.str.fullmatch(pattern).to_numpy(bool)
-        values[form] = np.where(unread & matches, 0.0, np.nan)
+        matches = unread & column.str.fullmatch(pattern).to_numpy(bool)
+        values[form] = np.where(matches, 0.0, np.nan)
+        unread &= ~matches
     return values
+
+
+def number_shapes(column: pd.Series, is_number: ndarray, decimal: str) -> dict[str, ndarray]:
+    """Which of the texts (n,) that are numbers have a decimal mark, and beside a decimal comma
+    which have points between thousands, or lack them: 0 there, NaN elsewhere.
+    """
+    shapes = {"decimal mark": rf".*{re.escape(decimal)}.*"}
+    if decimal == ",":
+        shapes |= {"grouped": GROUPED.pattern, "ungrouped": r"[-+]?\d{4,}(?:,\d*)?"}
+    return {
+        shape: np.where(is_number & column.str.fullmatch(pattern).to_numpy(bool), 0.0, np.nan)
+        for shape, pattern in shapes.items()
+    }
 
 # %% ../../nbs/internals/data/columns.ipynb #83229ffe
 KINDS = ("number", "category", "date", "leave out", *FORMS)
@@ -357,6 +381,22 @@ def column_of(
     return date_of(name, seen, kind)
 
 
+def columns_of(
+    seen: Mapping[str, ColumnStats], kinds: Mapping[str, str], option: str
+) -> list[Column]:
+    """What all columns are treated as. One ValueError for those that cannot be read."""
+    columns = []
+    faults = []
+    for name, stats in seen.items():
+        try:
+            columns.append(column_of(name, stats, kinds.get(name), option))
+        except ValueError as fault:
+            faults.append(str(fault))
+    if faults:
+        raise ValueError(" ".join(faults[:10]))
+    return columns
+
+
 def left_out(name: str, reason: str) -> Column:
     """A column that is not used."""
     return Column(name, "left out", reason)
@@ -371,6 +411,7 @@ def likely_kind(name: str, seen: ColumnStats, option: str) -> str:
     if any(seen.all_are(form) for form in FORMS):
         return "date"
     refuse_odd_numbers(name, seen, option)
+    refuse_odd_cells(name, seen, option)
     return "category"
 
 
@@ -387,23 +428,73 @@ def date_form(name: str, seen: ColumnStats, option: str) -> str:
 
 # %% ../../nbs/internals/data/columns.ipynb #f3622c3b
 REMEDIES = {  # for numbers that a person must correct
+    "thousands": "a mark between thousands; write them without it",
     "comma": "a decimal comma; read them with `--decimal ,` (in Python: `decimal=','`), "
     "and write thousands without a separator",
+    "point": "a decimal point although `--decimal ,` (in Python: `decimal=','`) says that it is "
+    "a comma; leave that out, and name the mark between columns with `--separator`",
     "unit": "a unit; write them without it",
+    "mark": "a mark beside them; write the number alone, or leave the cell empty",
     "infinite": "infinity; a finite number is expected",
 }
 
 
 def refuse_odd_numbers(name: str, seen: ColumnStats, option: str) -> None:
     """Raise a ValueError if all values of a column are numbers, of which some need a remedy."""
+    odd = [form for form in REMEDIES if seen.form(form).count]
     read = seen.form("number").count + seen.form("absent").count
-    for form, remedy in REMEDIES.items():
-        odd = seen.form(form)
-        if odd.count and odd.count + read == seen.n_values:
-            raise ValueError(
-                f"column {name!r} holds {odd.example[:40]!r}, numbers with {remedy}, or treat it "
-                f"as a category with {option} {name}=category."
-            )
+    if not odd or read + sum(seen.form(form).count for form in odd) < seen.n_values:
+        return
+    if odd == ["mark"] and has_few_levels(seen):
+        return
+    remedy = f"numbers with {REMEDIES[odd[0]]}"
+    beside = seen.form("decimal mark").example
+    if odd[0] in ("comma", "point") and beside:
+        remedy = f"and {beside[:40]!r}, of which one has a decimal comma; write them alike"
+    raise ValueError(
+        f"column {name!r} holds {seen.form(odd[0]).example[:40]!r}, {remedy}, or treat it "
+        f"as a category with {option} {name}=category."
+    )
+
+
+def refuse_odd_cells(name: str, seen: ColumnStats, option: str) -> None:
+    """Raise a ValueError if most values of a column are numbers, or dates of one form, and others
+    are not, unless they are a few levels such as 1, 2 and "3 or more".
+    """
+    if has_few_levels(seen):
+        return
+    dates = max(FORMS, key=lambda form: seen.form(form).count)
+    for form, what in (("number", "numbers"), (dates, f"dates {dates}")):
+        most = seen.form(form).count
+        if 2 * most <= seen.n_values:
+            continue
+        example = seen.form("odd").example
+        if form == dates:
+            days = days_in([*seen.texts], form)
+            example = next(text for text, day in zip(seen.texts, days, strict=True) if day != day)
+        cells = counted(seen.n_values - seen.form("absent").count - most, "cell")
+        raise ValueError(
+            f"column {name!r} holds {example[:40]!r} where most cells are {what} ({cells} of "
+            f"{seen.rows}); correct such cells or leave them empty, or treat the column as a "
+            f"category with {option} {name}=category."
+        )
+
+
+def has_few_levels(seen: ColumnStats) -> bool:
+    """Whether a column has a few different values, none of them rare."""
+    least = max(FEWEST, RARE * seen.rows)
+    return len(seen.texts) <= MOST_LEVELS and min(seen.texts.values(), default=0) >= least
+
+
+def refuse_two_groupings(name: str, seen: ColumnStats) -> None:
+    """Raise a ValueError if points separate the thousands of some numbers, and not of others."""
+    grouped = seen.form("grouped").example
+    ungrouped = seen.form("ungrouped").example
+    if grouped and ungrouped:
+        raise ValueError(
+            f"column {name!r} holds {grouped[:40]!r} and {ungrouped[:40]!r}, of which one has a "
+            "point between thousands, or a decimal point; write them alike."
+        )
 
 # %% ../../nbs/internals/data/columns.ipynb #65e2988e
 ENOUGH_ROWS = 10  # to say that a column identifies rows
@@ -418,6 +509,7 @@ def number_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
     """A column of numbers, or one left out. ValueError if there is no number."""
     stats = seen.form("number")
     require_some(name, seen, stats, "number")
+    refuse_two_groupings(name, seen)
     gaps = seen.rows > stats.count
     if stats.low == stats.high and not gaps:
         return left_out(name, f"it is {stats.low:g} in all rows")
@@ -560,7 +652,7 @@ class Columns:
                 raise ValueError(
                     f"{option}: {name!r} must be one of {', '.join(KINDS)}; got {short_repr(kind)}."
                 )
-        columns = [column_of(name, seen[name], kinds.get(name), option) for name in seen]
+        columns = columns_of(seen, kinds, option)
         if not any(column.names for column in columns):
             why = "; ".join(f"{column.name!r}: {column.done}" for column in columns[:5])
             raise ValueError(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/internals/data/reader.ipynb #9fb08d09
 TABLES = (".parquet", ".csv", ".csv.gz")
+SEPARATORS = {",": ",", ";": ";", "tab": "\t", "|": "|"}  # and what they are called
 GZIP = b"\x1f\x8b"  # how a gzipped file begins
 MOST_UNPACKED = 100  # times the size of a file
 HELD_BYTES = 1 << 26  # of CSV files whose bytes are kept in memory
@@ -44,13 +45,14 @@ BATCH_ROWS = 65_536
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file of a table: its name for messages, its path or its bytes, and the decimal mark of its
-    numbers if it is text.
+    """A file of a table: its name for messages, its path or its bytes, and if it is text the
+    decimal mark of its numbers and the mark between its columns, if that is known.
     """
 
     name: str
     content: Path | bytes
     decimal: str = "."
+    separator: str | None = None
     is_parquet: ClassVar[bool] = False
 
     @property
@@ -138,9 +140,9 @@ def require_names(names: Sequence[str], file: TableFile) -> None:
     elif len(names) == 1 and any(mark in names[0] for mark in ";\t"):
         fault = (
             f"the columns of '{file.name}' are not separated by commas: "
-            f"{names[0][:60]!r}. If its numbers have "
-            "a decimal comma, `--decimal ,` (in Python: `decimal=','`) reads semicolons "
-            "and tabs as well."
+            f"{names[0][:60]!r}. Name the mark with `--separator ';'` or `--separator tab` (in "
+            "Python: `separator=';'`), and if its numbers have a decimal comma, say so with "
+            "`--decimal ,` (in Python: `decimal=','`)."
         )
     elif is_text and not any(math.isnan(to_number(name)) for name in names):
         fault = (
@@ -243,11 +245,13 @@ def csv_rows(file: BinaryIO, separator: str, name: str) -> Iterator[CsvRow]:
         ) from None
 
 
-def separator_of(file: BinaryIO, decimal: str) -> str:
+def separator_of(file: BinaryIO, table: TableFile) -> str:
     """The mark between the cells of an open CSV file, which is left at its start: a comma, unless
-    numbers have decimal commas and the first line has semicolons or tabs.
+    another is known, or numbers have decimal commas and the first line has semicolons or tabs.
     """
-    if decimal == ".":
+    if table.separator is not None:
+        return table.separator
+    if table.decimal == ".":
         return ","
     head = file.readline(1 << 20)
     file.seek(0)
@@ -278,7 +282,7 @@ class CsvFile(TableFile):
     def header(self) -> Header:
         """The header, checked."""
         with self.opened(again=True) as file:
-            separator = separator_of(file, self.decimal)
+            separator = separator_of(file, self)
             rows = csv_rows(file, separator, self.name)
             nothing = CsvRow(0, 0, [])
             row = next(rows, nothing)
@@ -497,20 +501,24 @@ def table_files(
     path: str | PathLike[str] | Sequence[str | PathLike[str]],
     many: bool = True,
     decimal: str = ".",
+    separator: str | None = None,
 ) -> tuple[TableFile, ...]:
     """The files of a table: one file, a list of files, or all Parquet and CSV files of a folder in
     the order of their names. Unless `many` is true it must be one file, or `-` for standard input.
     """
     if decimal not in (".", ","):
         raise ValueError(f"`decimal` must be '.' or ','; got {short_repr(decimal)}.")
+    if separator not in (None, *SEPARATORS.values()):
+        known = ", ".join(map(repr, SEPARATORS.values()))
+        raise ValueError(f"`separator` must be one of {known}; got {short_repr(separator)}.")
     if not many and str(path) == "-":
-        return (CsvFile("standard input", sys.stdin.buffer.read(), decimal),)
+        return (CsvFile("standard input", sys.stdin.buffer.read(), decimal, separator),)
     files: list[TableFile] = []
     for file in paths_of(path, many):
         if not file.exists():
             raise ValueError(f"`path`: there is no file '{file}'.")
         kind = ParquetFile if file.name.lower().endswith(".parquet") else CsvFile
-        files.append(kind(str(file), file, decimal))
+        files.append(kind(str(file), file, decimal, separator))
     if sum(file.size for file in files) <= HELD_BYTES:
         return tuple(file.held() for file in files)
     return tuple(files)

@@ -35,7 +35,7 @@ from sparse_pep.data.cells import (
     series_cells,
     to_number,
 )
-from .columns import Columns, ColumnStats
+from .columns import Columns, ColumnStats, refuse_two_groupings
 from .reader import TableFile, table_files
 from .sources import ArraySource, class_numbers, labels_of, positions_in
 from ..numerics.validation import short_repr
@@ -45,12 +45,11 @@ class NotFinite(BadCell):
     """The error for an infinite number, which no other kind of column would accept."""
 
 
-WITH_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d*)(,\d+)?([eE][-+]?\d+)?")
-
-
-def to_finite(cell: str, kind: str) -> float:
-    """The number in a cell. `BadCell`, whose message continues the name of the column."""
-    number = to_number(cell, kind)
+def to_finite(cell: str, kind: str, decimal: str = ".", beside: str = "") -> float:
+    """The number in a cell. `BadCell`, whose message continues the name of the column, and names
+    the number with a decimal mark that stands `beside` it.
+    """
+    number = to_number(cell, kind, decimal)
     if math.isfinite(number):
         return number
     if cell.casefold() in ABSENT:
@@ -58,12 +57,22 @@ def to_finite(cell: str, kind: str) -> float:
     if math.isinf(number):
         raise NotFinite(f"holds {cell!r}; a finite number is expected")
     begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
+    other = {".": ",", ",": "."}[decimal]
     remedy = ""
-    if WITH_COMMA.fullmatch(cell):
-        remedy = "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas"
+    if math.isfinite(to_number(cell, kind, other)):
+        remedy = OTHER_MARK[decimal]
+        if beside:
+            remedy = f", with the same decimal mark as {beside[:40]!r}"
     elif begins:
-        remedy = ", without a unit"
+        remedy = ", without a unit or a mark between thousands"
     raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{remedy}", is_text=not begins)
+
+
+OTHER_MARK = {  # what to do about a number with another decimal mark than this
+    ".": "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas",
+    ",": " with a decimal comma, as `--decimal ,` (in Python: `decimal=','`) says; leave that out, "
+    "and name the mark between columns with `--separator`",
+}
 
 
 def to_label(cell: str) -> str:
@@ -74,24 +83,13 @@ def to_label(cell: str) -> str:
 
 # %% ../../nbs/internals/data/tables.ipynb #16e46921
 def texts_in(column: pd.Series, decimal: str = ".") -> Labels:
-    """A column (n,) as texts of one line, "null" where a cell is missing. With a decimal comma,
-    points separate thousands.
-    """
+    """A column (n,) as texts of one line, "null" where a cell is missing."""
     if not isinstance(column.dtype, pd.StringDtype):
         column = column.map(one_line, na_action="ignore")
     # in the order of the rows
     places, distinct = pd.factorize(column.to_numpy(object), use_na_sentinel=False)
     texts = [one_line(text) if isinstance(text, str) else "null" for text in distinct]
-    if decimal == ",":
-        texts = [with_point(text) for text in texts]
-    return Labels(places, texts)
-
-
-def with_point(text: str) -> str:
-    """A number with a decimal comma as one with a point; other text as it is."""
-    if WITH_COMMA.fullmatch(text):
-        return text.replace(".", "").replace(",", ".")
-    return text
+    return Labels(places, texts, decimal=decimal)
 
 
 Value = TypeVar("Value")
@@ -123,8 +121,29 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> Cel
         numbers = column.to_numpy(float)
         if np.isfinite(numbers).all():
             return numbers
-    labels = texts_in(column, decimal)
-    return labels.spread(each_text(labels, name, partial(to_finite, kind=kind)), math.nan)
+    return numbers_in(texts_in(column, decimal), name, kind)
+
+
+def numbers_in(labels: Labels, name: str, kind: str) -> ndarray:
+    """The numbers (n,) in a column of texts. `BadCell` for the first text that is none, or for two
+    numbers of which only one has a mark between thousands.
+    """
+    decimal = labels.decimal
+    texts = labels.texts
+    marked = (
+        text for text in texts if decimal in text and to_number(text, kind, decimal) < math.inf
+    )
+    convert = partial(to_finite, kind=kind, decimal=decimal, beside=next(marked, ""))
+    values = each_text(labels, name, convert)
+    if decimal == ",":
+        stats = ColumnStats.of(labels)
+        try:
+            refuse_two_groupings(name, stats)
+        except ValueError as fault:
+            grouped = texts.index(stats.form("grouped").example)
+            row = int(np.argmax(labels.places == grouped))
+            raise BadCell(str(fault).rstrip("."), name, row=row) from None
+    return labels.spread(values, math.nan)
 
 
 def is_numeric(column: pd.Series, kind: str) -> bool:
@@ -484,7 +503,7 @@ class Statistics:
             name
             for name, stats in self.columns.items()
             if (name in self.parsed or not stats.texts.keys().isdisjoint(("True", "False")))
-            and not stats.all_are("number")
+            and (not stats.all_are("number") or stats.form("grouped").count)
         }
 
 # %% ../../nbs/internals/data/tables.ipynb #a40eeb68
@@ -639,6 +658,7 @@ def convert_table(
     column_types: Mapping[str, str] | Columns | None = None,
     decimal: str = ".",
     censored: str | None = None,
+    separator: str | None = None,
 ) -> TableArrays:
     """The columns of CSV or Parquet files as arrays, in a source for `fit`.
 
@@ -669,8 +689,10 @@ def convert_table(
         columns are to be treated as; the `columns_` of a trained model treat a table as that of
         training.
     decimal : "." or ","
-        The decimal mark of the numbers in CSV. With a comma, the columns may be separated by
-        semicolons or tabs.
+        The decimal mark of the numbers in CSV. Beside a decimal comma, points separate thousands.
+    separator : str, optional
+        The mark between the columns of CSV, such as ";" or a tab; by default a comma, or with a
+        decimal comma the semicolons or tabs of the first line.
 
     Returns
     -------
@@ -692,7 +714,8 @@ def convert_table(
     columns_known = isinstance(column_types, Columns)
     if columns_known and columns is None:
         columns = column_types.used
-    layout = table_layout(table_files(path, True, decimal), parts, columns, labels is not False)
+    files = table_files(path, True, decimal, separator)
+    layout = table_layout(files, parts, columns, labels is not False)
     option = None
     if columns_known:
         layout = replace(layout, encoded_by=column_types)

@@ -54,7 +54,7 @@ TABLES = {  # content, sketch of the message
     "long_quotes.csv": ('dose,response\n"' + "1,2\n" * 50_000, "long_quotes.csv ... row 2"),
     "semicolons.csv": (
         csv("dose;response", "1;2", "2;3"),
-        "semicolons.csv ... commas ... dose;response",
+        "semicolons.csv ... commas ... dose;response ... --separator ';' ... --decimal ,",
     ),
     "quoted_commas.csv": (
         csv("dose,response", '"1,5","2,5"', '"2,5","3,5"'),
