@@ -22,9 +22,10 @@ from ..numerics.validation import short_repr
 
 # %% ../../nbs/internals/data/cells.ipynb #e9e3c1d2
 UNNAMED = ("", "?", "na", "n/a", "nan", "null")
-ABSENT = (*UNNAMED, "-", "none")  # no numbers, but good names for a class
-ABSENT += ("--", ".", "..", "...", "n.a.", "n.d.", "nil", "nat", "<na>", "missing", "unknown")
-ABSENT += ("not available", "no data", "#n/a", "#div/0!", "#value!", "#ref!", "#num!", "#null!")
+WORDS_FOR_NOTHING = (
+    "- -- . .. ... none n.a. n.d. nil nat <na> missing unknown #n/a #div/0! #value! #ref! #num!"
+)
+ABSENT = (*UNNAMED, *WORDS_FOR_NOTHING.split())  # no numbers, but good names for a class
 TRUE_AND_FALSE = {"true": 1.0, "false": 0.0}
 
 
