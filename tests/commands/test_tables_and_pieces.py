@@ -3,6 +3,7 @@
 import gc
 import json
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -153,7 +154,16 @@ def arrays(monkeypatch):
     return made
 
 
-LARGE = "--in-pieces --cache-dir cache --inducing 4 --max-iter 2"
+LARGE = "--in-pieces --inducing 4 --max-iter 2"
+
+
+@pytest.fixture
+def cache(folder, monkeypatch):
+    """The folder for temporary files."""
+    path = Path("cache").absolute()
+    path.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(path))
+    return path
 
 
 @pytest.mark.parametrize(
@@ -163,8 +173,7 @@ LARGE = "--in-pieces --cache-dir cache --inducing 4 --max-iter 2"
         ("kinds.csv", "--target kind --likelihood auto"),
     ],
 )
-def test_a_large_file_is_read_once_and_kept_on_disk(pieces, opened, arrays, file, options):
-    Path("cache").mkdir()
+def test_a_large_file_is_read_once_and_kept_on_disk(pieces, opened, arrays, cache, file, options):
     said = accept("fit", file, options, LARGE).stderr
     assert f"writing the arrays of '{file}' to '" in said
     assert len(opened) == 1
@@ -172,11 +181,10 @@ def test_a_large_file_is_read_once_and_kept_on_disk(pieces, opened, arrays, file
     assert isinstance(arrays[0].columns["X"], np.memmap)
     arrays.clear()
     gc.collect()
-    assert not list(Path("cache").iterdir())
+    assert not list(cache.iterdir())
 
 
 def test_a_large_file_is_predicted_without_arrays_on_disk(pieces, opened, arrays):
-    Path("cache").mkdir()
     accept("fit table.csv --target response", LARGE)
     opened.clear()
     arrays.clear()

@@ -67,8 +67,8 @@ $ FIT --likelihood ''
 --likelihood
 $ FIT --power half
 --power ... half
-$ FIT --cache-dir .
---cache-dir ... --in-pieces
+$ FIT --separator x
+--separator ... 'x' ... tab
 $ FIT --drop weight
 --drop ... no column 'weight' ... Its columns
 $ FIT --drop response
