@@ -984,8 +984,13 @@ def test_starts_reach_the_data():
         return quick(kind, targets, 1, n_inducing=4, fixed=fixed, **arguments)
 
     assert start(SparsePEPClassifier, SIDE).kernel_.variance == pytest.approx(1.0)
-    many = start(SparsePEP, 1000 + COUNTS, likelihood="poisson").kernel_
-    assert many.variance == pytest.approx(np.mean(np.log(1000.5 + COUNTS) ** 2))
+    logs = np.log(1000.5 + COUNTS)
+    many = start(SparsePEP, 1000 + COUNTS, likelihood="poisson", mean="zero").kernel_
+    assert many.variance == pytest.approx(np.mean(logs**2))
+    many = start(SparsePEP, 1000 + COUNTS, "mean.intercept", likelihood="poisson")
+    level = np.log(1000 + np.mean(COUNTS))
+    assert many.mean_.intercept == pytest.approx(level)
+    assert many.kernel_.variance == pytest.approx(np.mean((logs - level) ** 2))
     outlier = start(
         SparsePEP, np.append(1e4, y[1:]), "log_scale", likelihood="student_t", standardize=False
     )

@@ -13,7 +13,7 @@ from reference import dense
 from reference.compare import error
 from sklearn.exceptions import ConvergenceWarning
 
-from sparse_pep import SparsePEPRegressor
+from sparse_pep import SparsePEP, SparsePEPRegressor
 from sparse_pep import model as models
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.datasets import load_regression
@@ -489,3 +489,46 @@ def test_a_line_search_that_makes_the_function_absurdly_wide_is_turned_back(piec
     evidence(replace(wide, kernel=SquaredExponential(1.0, np.ones(30))))
     with pytest.raises(np.linalg.LinAlgError, match="out of range"):
         evidence(wide)
+
+
+def test_targets_with_sentinels_are_scaled_by_their_median_and_quartiles():
+    rng = np.random.default_rng(0)
+    x = np.linspace(0.0, 10.0, 300)[:, None]
+    y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=300)
+    y[rng.choice(300, 15, replace=False)] = -9999.0
+    model = SparsePEP(likelihood="student_t", n_inducing=15, random_state=0).fit(x, y)
+    assert np.sqrt(np.mean((model.predict(x) - np.sin(x[:, 0])) ** 2)) < 0.03
+
+
+@pytest.mark.parametrize("weight", [None, np.ones(40)])
+def test_the_robust_scale_is_found_where_most_targets_are_equal(weight):
+    y = np.append(np.zeros(30), [1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1e6, 1e6])
+    centre, scale = StudentT().target_scale(y, weight)
+    assert centre == 0.0 and 1.0 < scale < 2.0
+    assert StudentT().target_scale(np.full(5, 3.0)) == (3.0, 1.0)
+
+
+X_FAR = np.linspace(0.0, 1.0, 40)[:, None]
+LOG_RATE = 12.0 + np.sin(6.0 * X_FAR[:, 0])
+FAR_TARGETS = {
+    "poisson": lambda rng: rng.poisson(np.exp(LOG_RATE)),
+    "negative_binomial": lambda rng: rng.poisson(np.exp(LOG_RATE) * rng.gamma(20.0, 0.05, 40)),
+    "gamma": lambda rng: np.exp(LOG_RATE) * rng.gamma(20.0, 0.05, 40),
+    "weibull": lambda rng: np.exp(LOG_RATE) * rng.weibull(5.0, 40),
+    "tobit": lambda rng: np.maximum(0.0, np.exp(LOG_RATE) + 1e3 * rng.normal(size=40)),
+}
+
+
+@pytest.mark.parametrize("name", FAR_TARGETS)
+def test_far_from_the_data_amounts_return_to_the_level_of_the_data(name):
+    y = FAR_TARGETS[name](np.random.default_rng(0))
+    model = SparsePEP(likelihood=name, n_inducing=10, random_state=0).fit(X_FAR, y)
+    with pytest.warns(UserWarning, match="beyond the training data"):
+        (far,) = model.predict_quantiles([[9.0]], 0.5)[:, 0]
+    assert y.min() < far < y.max()
+
+
+def test_parameters_that_are_kept_as_given_have_no_mean_of_their_own():
+    counts = 5.0 + (X_FAR[:, 0] > 0.5)
+    model = SparsePEP(likelihood="poisson", training=None).fit(X_FAR, counts)
+    assert model.mean_.parameters() == {}

@@ -100,6 +100,11 @@ class Moments(NamedTuple):
         constant = spread <= 1e-12 * np.abs(self.mean)
         return np.where(constant | (spread == 0.0), 1.0, spread)
 
+    def with_scale(self, centre: float, spread: float) -> "Moments":
+        """The same with another mean and spread of all columns."""
+        mean = np.full_like(self.mean, centre)
+        return self._replace(mean=mean, square=np.full_like(mean, self.weight * spread**2))
+
 # %% ../../nbs/internals/data/passes.ipynb #9ebf220f
 def moments_of(values: ndarray, weight: ndarray) -> Moments:
     """Weighted moments of the columns of `values` (n, D), with the weights (n,)."""

@@ -121,7 +121,8 @@ class Arguments(BaseEstimator):
         starting values and the noise from vanishing, which helps with fewer than about 200 rows. A
         prior of a `fixed` parameter has no effect.
     mean : None, "constant", "linear" or a mean function
-        Prior mean of f, see `sparse_pep.means`. Its coefficients are trained.
+        Prior mean of f, see `sparse_pep.means`. Its coefficients are trained. None is zero; for
+        counts, amounts and durations it is a constant that starts at the level of the data.
     local : None, "auto", "blocks" or int
         Whether predictions also use training rows near each test row directly, and not only through
         the inducing variables (`sparse_pep.posterior.local`): a number of nearest rows; "blocks",

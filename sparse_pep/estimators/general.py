@@ -45,9 +45,7 @@ class SparsePEP(RealTargets):
     likelihood : Likelihood or str
         An object of `sparse_pep.likelihoods`, whose parameters are the start of training, or a
         name: "gaussian", "student_t", "heteroscedastic_gaussian", "tobit", "gamma", "weibull",
-        "beta", "ordinal", "poisson", "negative_binomial", ... If all counts are large,
-        `SquaredExponential() + Constant()` is a better `kernel` than the default. The default alone
-        has to explain that their logarithm is far from the prior mean of 0.
+        "beta", "ordinal", "poisson", "negative_binomial", ...
     {parameters}
 
     Attributes

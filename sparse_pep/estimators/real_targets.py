@@ -22,6 +22,7 @@ from .ingest import RawData, unscaled_columns
 from .predict import Inputs
 from ..likelihoods import Likelihood
 from ..numerics.validation import as_floats, is_number, short_repr, warn_caller
+from ..training.initialise import weights_of
 
 # %% auto #0
 __all__ = []
@@ -52,6 +53,9 @@ def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Enco
     if trains_real and not scales and options.mean is None:
         warn_if_far(data)
     inputs, targets = data.moments
+    scale = likelihood.target_scale(data.sample.y, weights_of(data.sample))
+    if scale is not None:
+        targets = targets.with_scale(*scale)
     constant = trains_real and np.all(data.constant)  # the value itself, everywhere
     scales_targets = likelihood.real_targets and (scales or constant)
     return Encoder.fit(

@@ -79,9 +79,11 @@ def exclude_categorical_dims(kernel: Kernel, rest: list[int]) -> Kernel:
 ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscale
 
 
-def chosen_kernel(options: Arguments, rows: Rows, likelihood: Likelihood) -> Kernel:
+def chosen_kernel(
+    options: Arguments, rows: Rows, likelihood: Likelihood, level: float | None = None
+) -> Kernel:
     """The kernel that is given, or the named one on the scale of the rows, or of unit scale if
-    there is neither a name nor training.
+    there is neither a name nor training. `level` is the prior mean of f if it is not 0.
     """
     kernel = options.kernel
     D = rows.n_dims
@@ -93,7 +95,7 @@ def chosen_kernel(options: Arguments, rows: Rows, likelihood: Likelihood) -> Ker
     variance = 1.0
     lengthscale: float | ndarray = np.ones(D)
     if kernel is not None or options.training is not None:
-        scale = initial_kernel(rows.X, rows.y, likelihood, weights_of(rows))
+        scale = initial_kernel(rows.X, rows.y, likelihood, weights_of(rows), level)
         variance = scale.variance
         lengthscale = scale.lengthscale
     ard = options.ard
@@ -140,6 +142,33 @@ def with_priors(model: Model, options: Arguments, X: ndarray) -> Model:
     return replace(model, priors=priors)
 
 # %% ../../nbs/internals/estimators/starting.ipynb #11433e78
+def starting_level(options: Arguments, rows: Rows, likelihood: Likelihood) -> float | None:
+    """The level of the data from which a constant or linear prior mean is trained, or None if it
+    starts elsewhere: with a mean function that is given, and where the prior mean is 0.
+    """
+    asked = options.mean
+    by_name = isinstance(asked, str) and asked in ("constant", "linear")
+    if options.training is None or not (asked is None or by_name):
+        return None
+    return likelihood.latent_level(rows.y, weights_of(rows))
+
+
+def chosen_mean(
+    options: Arguments, rows: Rows, likelihood: Likelihood, level: float | None
+) -> ZeroMean:
+    """The mean that is asked for: by default zero, or a constant that starts at the level of the
+    data, if the likelihood has one.
+    """
+    name = options.mean
+    if name is None:
+        name = "zero" if level is None else "constant"
+    targets = rows.y if likelihood.sites_known else None
+    if level is not None:
+        targets = np.full(rows.n_data, level)
+    several = likelihood.n_latent if likelihood.n_latent > 1 else None
+    return starting_mean(name, rows.X, targets, rows.weight, several)
+
+
 def starting_model(
     options: Arguments,
     rows: Rows,
@@ -154,16 +183,13 @@ def starting_model(
     Parameters of the likelihood that are `fixed` stay as they are.
     """
     X = rows.X
-    mean = ZeroMean()
     residuals = rows
     known = likelihood.sites_known
-    if options.mean is not None:
-        targets = rows.y if known else None
-        several = likelihood.n_latent if likelihood.n_latent > 1 else None
-        mean = starting_mean(options.mean, X, targets, rows.weight, several)
-        if known and mean.parameters():
-            residuals = rows._replace(y=rows.y - mean(X))
-    kernel = chosen_kernel(options, residuals, likelihood)
+    level = starting_level(options, rows, likelihood)
+    mean = chosen_mean(options, rows, likelihood, level)
+    if known and mean.parameters():
+        residuals = rows._replace(y=rows.y - mean(X))
+    kernel = chosen_kernel(options, residuals, likelihood, level)
     features = chosen_features(options, kernel, places, rng)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     model = Model(kernel, features, likelihood, mean)

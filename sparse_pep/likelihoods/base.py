@@ -85,6 +85,12 @@ class Targets(Parametric):
             )
         return y
 
+    def target_scale(self, y: ndarray, weight: ndarray | None = None) -> tuple[float, float] | None:
+        """The number that `standardize` subtracts from y (N,) with weights (N,), and the one by
+        which it divides; None for the mean and the standard deviation.
+        """
+        return None
+
     def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         """Which of the numbers y (N,) the likelihood can have produced, and in words what these
         are.
@@ -142,12 +148,20 @@ class Density(Targets):
         """
         return np.zeros(len(y))
 
-    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
+    def latent_level(self, y: ndarray, weight: ndarray | None = None) -> float | None:
+        """The f that explains the mean of y (N,) with weights (N,), where the prior mean starts
+        in training; None if it is 0, as for classes and for targets that are standardised.
+        """
+        return None
+
+    def latent_variance(
+        self, y: ndarray, weight: ndarray | None = None, level: float = 0.0
+    ) -> float:
         """Starting value of the prior variance of f in training, units f²: the variance that a
-        function of mean 0 needs to reach y (N,) with weights (N,).
+        function of mean `level` needs to reach y (N,) with weights (N,).
         """
         if not self.noise_field and not self.real_targets:
-            return mean_square(self.link(y), weight)
+            return mean_square(self.link(y) - level, weight)
         mean = np.average(y, axis=0, weights=weight)  # of each output
         return mean_square(y - mean, weight)
 
@@ -342,6 +356,11 @@ class Likelihood(Predictive):
         return replace(self, **{self.noise_field: np.clip(noise, 1e-3 * largest, largest)})
 
 # %% ../../nbs/08_likelihoods.ipynb #848c0887
+def least_level(y: ndarray, weight: ndarray | None) -> float:
+    """The mean of amounts or counts y (N,) with weights (N,), half a count in all if it is 0."""
+    return float(np.average(np.abs(y), weights=weight)) or 0.5 / len(y)
+
+
 def mean_square(values: ndarray, weight: ndarray | None) -> float:
     """The mean of the squares of `values`, (N,) or (N, K), with weights (N,), or 1 if it is 0."""
     return float(np.mean(np.average(values**2, axis=0, weights=weight))) or 1.0

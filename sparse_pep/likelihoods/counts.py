@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import betainc, digamma, expit, gammaincc, gammaln
 
-from .base import Likelihood, MeanAndVariance, whole_numbers
+from .base import Likelihood, MeanAndVariance, least_level, whole_numbers
 from .quantiles import gaussian_average
 from ..numerics.validation import is_number, short_repr
 from ..quadrature import Derivatives, Tilted
@@ -43,6 +43,9 @@ class Counts(Likelihood):
 
     def link(self, y: ndarray) -> ndarray:
         return np.log(y + 0.5)
+
+    def latent_level(self, y: ndarray, weight: ndarray | None = None) -> float:
+        return float(np.log(least_level(y, weight)))
 
     def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         return rng.poisson(np.minimum(rate_of(f), 1e18)).astype(float)

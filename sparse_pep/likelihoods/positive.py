@@ -14,7 +14,7 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammainc, gammaln, log_ndtr
 
-from .base import Likelihood, MeanAndVariance
+from .base import Likelihood, MeanAndVariance, least_level
 from .binary import Probit
 from .counts import mean_rates, rate_of
 from .gaussian import Gaussian
@@ -30,6 +30,9 @@ class Positive(Likelihood):
 
     def link(self, y: ndarray) -> ndarray:
         return np.log(np.abs(y))
+
+    def latent_level(self, y: ndarray, weight: ndarray | None = None) -> float:
+        return float(np.log(least_level(y, weight)))
 
     def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return rate_of(mean) * super().quantile(q, 0.0 * mean, var)
@@ -154,6 +157,9 @@ class CensoredGaussian(Likelihood):
 
     def check(self, y: ArrayLike) -> ndarray:
         return np.clip(super().check(y), *self.limits)
+
+    def latent_level(self, y: ndarray, weight: ndarray | None = None) -> float:
+        return float(np.average(y, weights=weight))
 
     def side(self, y: ndarray) -> ndarray:
         """−1 for y at the lower limit, 1 at the upper, 0 between; of the shape of y."""

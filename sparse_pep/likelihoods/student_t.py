@@ -6,6 +6,7 @@
 __all__ = ['StudentT']
 
 # %% ../../nbs/08e_student_t.ipynb #225b90ac
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 # %% ../../nbs/08e_student_t.ipynb #c9bf7c7d
-def quartile_variance(y: ndarray, weight: ndarray | None = None) -> float:
-    """The variance of the normal distribution whose quartiles are as far apart as those of y
-    (N,) with weights (N,).
-    """
+QUARTILE = 0.6745  # standard deviations from the mean of a normal distribution
+
+
+def weighted_quantiles(y: ndarray, weight: ndarray | None, q: Sequence[float]) -> ndarray:
+    """The quantiles (Q,) of y (N,) with weights (N,), as if each number were repeated."""
     order = np.argsort(y)
     copies = np.ones(len(y))
     if weight is not None:
@@ -32,8 +34,29 @@ def quartile_variance(y: ndarray, weight: ndarray | None = None) -> float:
     after = np.cumsum(copies[order])
     before = after - copies[order]
     places = np.column_stack([before, np.maximum(after - 1.0, before)]).ravel()
-    ends = np.interp(np.array([0.25, 0.75]) * (after[-1] - 1.0), places, np.repeat(y[order], 2))
-    return (float(ends[1] - ends[0]) / 1.349) ** 2  # N(0, 1) has quartiles 1.349 apart
+    return np.interp(np.array(q) * (after[-1] - 1.0), places, np.repeat(y[order], 2))
+
+
+def quartile_variance(y: ndarray, weight: ndarray | None = None) -> float:
+    """The variance of the normal distribution whose quartiles are as far apart as those of y
+    (N,) with weights (N,).
+    """
+    low, high = weighted_quantiles(y, weight, (0.25, 0.75))
+    return (float(high - low) / (2.0 * QUARTILE)) ** 2
+
+
+def robust_scale(y: ndarray, weight: ndarray | None = None) -> tuple[float, float]:
+    """The median of y (N,) with weights (N,), and the standard deviation of the normal distribution
+    with the same quartiles. Where these are equal, it is that of the part of y that differs from
+    the median by no more than the median of those that differ; 1 if none does.
+    """
+    (centre,) = weighted_quantiles(y, weight, (0.5,))
+    scale = np.sqrt(quartile_variance(y, weight))
+    if scale <= 1e-12 * np.abs(centre):
+        apart = np.abs(y - centre)
+        differs = apart > 1e-12 * np.abs(centre)
+        scale = np.median(apart[differs]) / QUARTILE if np.any(differs) else 1.0
+    return float(centre), float(scale)
 
 # %% ../../nbs/08e_student_t.ipynb #d89099cf
 @dataclass(frozen=True)
@@ -58,7 +81,12 @@ class StudentT(Likelihood):
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return y
 
-    def latent_variance(self, y: ndarray, weight: ndarray | None = None) -> float:
+    def target_scale(self, y: ndarray, weight: ndarray | None = None) -> tuple[float, float]:
+        return robust_scale(y, weight)
+
+    def latent_variance(
+        self, y: ndarray, weight: ndarray | None = None, level: float = 0.0
+    ) -> float:
         return quartile_variance(y, weight) or super().latent_variance(y, weight)
 
     def within_range(self, y: ndarray, weight: ndarray | None = None) -> "Self":

@@ -122,13 +122,17 @@ def initial_kernel(
     y: ndarray,
     likelihood: Likelihood | None = None,
     weight: ndarray | None = None,
+    level: float | None = None,
 ) -> SquaredExponential:
     """An ARD squared exponential on the scale of the data. The likelihood, Gaussian by default,
     determines the variance from y; the lengthscales are √D times the standard deviations of the
-    columns (Equation 17b.3 of the site). `weight` (N,) has the weights of the rows.
+    columns (Equation 17b.3 of the site). `weight` (N,) has the weights of the rows, and
+    `level` is the prior mean of f if it is not 0.
     """
-    weights = () if weight is None else (weight,)
-    variance = (likelihood or Gaussian()).latent_variance(y, *weights)
+    known = {} if weight is None else {"weight": weight}
+    if level is not None:
+        known["level"] = level
+    variance = (likelihood or Gaussian()).latent_variance(y, **known)
     return SquaredExponential(variance, np.sqrt(X.shape[1]) * column_spread(X, weight))
 
 # %% ../../nbs/17b_initialise.ipynb #fbf10dff
