@@ -129,10 +129,12 @@ def initial_kernel(
     columns (Equation 17b.3 of the site). `weight` (N,) has the weights of the rows, and
     `level` is the prior mean of f if it is not 0.
     """
-    known = {} if weight is None else {"weight": weight}
-    if level is not None:
-        known["level"] = level
-    variance = (likelihood or Gaussian()).latent_variance(y, **known)
+    likelihood = likelihood or Gaussian()
+    weights = () if weight is None else (weight,)
+    if level is None:  # a likelihood of the user may have no `level`
+        variance = likelihood.latent_variance(y, *weights)
+    else:
+        variance = likelihood.latent_variance(y, weight, level)
     return SquaredExponential(variance, np.sqrt(X.shape[1]) * column_spread(X, weight))
 
 # %% ../../nbs/17b_initialise.ipynb #fbf10dff
