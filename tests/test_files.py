@@ -24,7 +24,16 @@ leaves = st.one_of(
 )
 states = st.dictionaries(
     st.text(),
-    st.recursive(leaves, lambda part: st.dictionaries(st.text(), part, max_size=3), max_leaves=6),
+    st.recursive(
+        leaves,
+        lambda part: st.one_of(
+            st.dictionaries(
+                st.one_of(st.text(), st.just("array"), st.integers()), part, max_size=3
+            ),
+            st.lists(part, max_size=3),
+        ),
+        max_leaves=6,
+    ),
     max_size=4,
 )
 
@@ -43,6 +52,8 @@ def same(one, other):
             and one.keys() == other.keys()
             and all(same(one[key], other[key]) for key in one)
         )
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
     return type(one) is type(other) and one == other
 
 
@@ -63,6 +74,41 @@ def test_a_state_may_hold_a_key_named_array(path):
     state = {"array": {"array": 3}, "x": {"array": [1, 2]}}
     write_archive(path, state, "thing", 1)
     assert read_archive(path, "thing", 1) == state
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array(["2020-01-01"], "datetime64[D]"),
+        np.array([1j]),
+        np.array([{}, 1], object),
+        np.zeros(2, "i4,f8"),
+        np.ma.masked_equal([1.0, -9.0], -9.0),
+        {1, 2},
+        {(1, 2): 3},
+        b"bytes",
+    ],
+    ids=repr,
+)
+def test_what_would_not_come_back_is_refused(tmp_path, value):
+    path = tmp_path / "file"
+    write_archive(path, {"old": 1}, "thing", 1)
+    with pytest.raises(TypeError, match="a file cannot hold|an array must|a key of a dictionary"):
+        write_archive(path, {"new": [value]}, "thing", 1)
+    assert read_archive(path, "thing", 1) == {"old": 1}
+
+
+def test_a_file_is_checked_before_it_takes_the_place_of_an_old_one(tmp_path):
+    def refuse(path):
+        assert read_archive(path, "thing", 1) == {"new": 1}
+        raise ValueError("refused")
+
+    path = tmp_path / "file"
+    write_archive(path, {"old": 1}, "thing", 1)
+    with pytest.raises(ValueError, match="refused"):
+        write_archive(path, {"new": 1}, "thing", 1, refuse)
+    assert read_archive(path, "thing", 1) == {"old": 1}
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_file_that_is_not_whole_is_not_there(tmp_path):

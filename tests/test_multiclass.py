@@ -1,10 +1,13 @@
 """Many classes: accuracy against product quadrature, symmetries, derivatives, refusals."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from reference import multiclass as reference
 from reference.compare import error, gradient_error
+from scipy.special import ndtr
 
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
@@ -176,3 +179,17 @@ def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkey
     assert fit.n_sweeps < 0.7 * plain.n_sweeps
     assert error(fit.log_evidence, plain.log_evidence) < 1e-12
     assert gradient_error(gradient, expected) < 1e-9
+
+
+def test_classes_that_are_far_apart_take_little_memory():
+    mean = np.array([[0.0, 0.0], [1e4, -1e4], [0.0, 1.0]])
+    tracemalloc.start()
+    near = Softmax(3).predict_proba(mean, np.full((3, 2), 100.0))
+    with pytest.raises(np.linalg.LinAlgError, match="too far apart .* by 1e\\+06 in f"):
+        Softmax(3).predict_proba(100.0 * mean, np.ones((3, 2)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e8  # 4e8 if the tables below are computed as a whole
+    # the logistic function of a Gaussian with variance 200, by the usual approximation
+    assert_allclose(near[0], [0.0, 1.0, 0.0], atol=1e-9)
+    assert_allclose(near[1, 2], ndtr(1.0 / np.sqrt(200.0 + np.pi**2 / 3.0)), atol=1e-5)

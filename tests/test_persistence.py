@@ -9,6 +9,7 @@ import tracemalloc
 import zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
@@ -196,6 +197,32 @@ def test_what_is_wrong_is_said(saved, tmp_path, monkeypatch, place, value, words
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize("n_classes", [10**8, 10**18])
+def test_a_number_of_classes_without_functions_costs_no_memory(saved, tmp_path, n_classes):
+    _, description, arrays = saved
+    changed = copy.deepcopy(description)
+    changed["state"]["fitted"]["model"]["likelihood"] = {"kind": "Softmax", "n_classes": n_classes}
+    write(tmp_path / "model.npz", changed, arrays)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="must have the latent functions of its likelihood"):
+        load(tmp_path / "model.npz")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e6
+
+
+def test_classes_that_are_far_apart_cost_no_memory(tmp_path):
+    MADE["three classes"]().save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz") as archive:
+        arrays = dict(archive)
+    description = json.loads(str(arrays.pop("description")))
+    b = description["state"]["fitted"]["posterior"]["latent"]["0"]["b"]["array"]
+    for factor in (1e6, 1e12):
+        write(tmp_path / "model.npz", description, arrays | {b: factor * arrays[b]})
+        with pytest.raises(ValueError, match="cannot be used: the classes are too far apart"):
+            load(tmp_path / "model.npz")
+
+
 def header(shape, dtype):
     """The beginning of an array that claims this shape."""
     file = io.BytesIO()
@@ -224,3 +251,40 @@ def test_a_file_that_claims_more_than_it_holds_costs_no_memory(saved, tmp_path, 
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2e6
+
+
+def test_what_save_writes_comes_back(tmp_path):
+    extra = {"array": "array_0", 1: [np.arange(2)], "parts": {"array": {"array": [1]}}}
+    frame = pd.DataFrame({"array": np.where(X[:, 0] > 0, "p", "q"), "b": X[:, 1]})
+    settings = {"n_inducing": 4, "random_state": 0, "training": None}
+    model = SparsePEPRegressor(**settings, column_types={"array": "category"}).fit(frame, X[:, 1])
+    model.save(tmp_path / "m.npz", extra=extra)
+    again = load(tmp_path / "m.npz")
+    assert repr(again.extra_) == repr(extra)
+    assert again.column_types == model.column_types
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+
+
+def test_a_model_that_cannot_be_loaded_again_is_not_saved(tmp_path):
+    model = SparsePEPRegressor(n_inducing=4, training=None, random_state=0).fit(X, X[:, 0])
+    path = tmp_path / "m.npz"
+    model.save(path)
+    old = path.read_bytes()
+    model._state.posterior.functions[0].b[:] = np.nan
+    with pytest.raises(
+        ValueError, match="not saved, because it could not be loaded again: its `b`"
+    ):
+        model.save(path)
+    with pytest.raises(ValueError, match="`extra` contains itself"):
+        loop = {}
+        loop["again"] = loop
+        model.save(path, extra=loop)
+    assert path.read_bytes() == old
+
+
+def test_labels_that_are_dates_are_refused_by_save(tmp_path):
+    days = np.where(X[:, 0] > 0, np.datetime64("2020-01-01"), np.datetime64("2021-01-01"))
+    model = SparsePEPClassifier(n_inducing=4, training=None, random_state=0).fit(X, days)
+    with pytest.raises(ValueError, match="text or numbers can be saved.*y.astype"):
+        model.save(tmp_path / "m.npz")
+    assert not any(tmp_path.iterdir())

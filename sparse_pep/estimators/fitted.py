@@ -138,8 +138,8 @@ class FittedEstimator(Arguments):
         """Write the fitted model to one file (.npz, with arrays and JSON). If writing fails, no
         incomplete file is left behind.
 
-        `extra` may hold arrays and values that JSON can represent; `load` returns it as
-        `extra_`. Neither the training data nor the history of the parameters is saved.
+        `extra` may hold numbers, text, arrays, and dictionaries and lists of these; `load` returns
+        it as `extra_`. Neither the training data nor the history of the parameters is saved.
         """
         persistence.save(self, self._fitted(), path, extra)
 

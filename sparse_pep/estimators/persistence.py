@@ -5,7 +5,6 @@
 # %% ../../nbs/internals/estimators/persistence.ipynb #ede4a8ab
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,7 +21,7 @@ from .inputs import InputColumns
 from .state import FittedState, publish
 from .summary import summary_rows
 from ..likelihoods import Likelihood
-from ..numerics.files import DAMAGE, as_plain, read_archive, without_arrays, write_archive
+from ..numerics.files import DAMAGE, read_archive, without_arrays, write_archive
 from ..numerics.validation import short_repr
 from ..training import LBFGS, Adam
 
@@ -43,7 +42,6 @@ NOT_SAVED = {  # arguments that the fitted state has, or that are written as par
     "mean",
     "priors",
     "training",
-    "monotone",
 }
 
 
@@ -58,10 +56,13 @@ def require_extra(extra: Mapping[str, object] | None) -> None:
     if not isinstance(extra, (Mapping, type(None))):
         raise ValueError(f"`extra` must be a dictionary; got {short_repr(extra)}.")
     try:
-        json.dumps(without_arrays(dict(extra or {}), {}), default=as_plain)
+        without_arrays(extra or {}, {})
+    except RecursionError as error:
+        raise ValueError("`extra` contains itself, or is nested too deeply to be saved.") from error
     except TypeError as error:
         raise ValueError(
-            f"`extra` may hold only arrays and values that JSON can represent: {error}."
+            "`extra` may hold numbers, text, arrays of these, and dictionaries and lists of them: "
+            f"{error}."
         ) from error
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #7c1e9150
@@ -77,7 +78,6 @@ def arguments_to_dict(estimator: Arguments) -> dict[str, object]:
     if isinstance(estimator.training, (LBFGS, Adam)):
         fields = to_config(estimator.training, "training")
         saved["training"] = {k: value for k, value in fields.items() if k != "checkpoint"}
-    saved["monotone"] = [*(estimator.monotone or {}).items()]  # whose keys may be numbers
     return saved
 
 
@@ -87,7 +87,9 @@ def save(
     path: str | Path,
     extra: Mapping[str, object] | None = None,
 ) -> None:
-    """Write a fitted model to one file. If writing fails, no incomplete file is left behind."""
+    """Write a fitted model to one file, which `load` has read before it takes the place of an old
+    one. If that fails, the old file is as it was, and no incomplete file is left behind.
+    """
     require_path(path)
     require_extra(extra)
     content = {
@@ -96,7 +98,17 @@ def save(
         "fitted": state.to_dict(),
         "extra": extra or {},
     }
-    write_archive(path, content, FORMAT, FORMAT_VERSION)
+    write_archive(path, content, FORMAT, FORMAT_VERSION, require_loadable)
+
+
+def require_loadable(path: Path) -> None:
+    """Raise a ValueError unless a model can be loaded from a file that was just written."""
+    try:
+        restored(read_archive(path, FORMAT, FORMAT_VERSION))
+    except DAMAGE as error:
+        raise ValueError(
+            f"the model was not saved, because it could not be loaded again: {error}"
+        ) from error
 
 # %% ../../nbs/internals/estimators/persistence.ipynb #f79be0f7
 def kind_named(name: str) -> type[Arguments]:
@@ -119,7 +131,6 @@ def unfitted(kind: type[Arguments], saved: Mapping[str, Any], state: FittedState
         "kernel": state.kernel,
         "features": model.features,
         "fixed": tuple(saved["fixed"]),
-        "monotone": dict(saved["monotone"]) or None,
         "power": state.settings.power,
         "blocks": state.settings.blocks,
         "mean": model.mean if model.mean.parameters() else None,

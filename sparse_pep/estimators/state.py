@@ -332,7 +332,10 @@ def require_savable_labels(labels: ndarray | None) -> None:
     """Raise a ValueError if labels are neither texts nor numbers."""
     entries = [] if labels is None else labels.tolist()
     if not all(isinstance(entry, (str, int, float)) for entry in entries):
-        raise ValueError(f"only labels that are text or numbers can be saved; got {labels}.")
+        raise ValueError(
+            "only labels that are text or numbers can be saved; got "
+            f"{short_repr(labels)}. Call `fit` with text, such as `y.astype(str)`."
+        )
 
 # %% ../../nbs/internals/estimators/state.ipynb #f697985a
 PUBLIC = {

@@ -128,6 +128,8 @@ NARROW = 0.04
 HIGHEST = 5
 TOGETHER = 200
 WIDEST = 1e7  # largest variance, beyond which the highest level would need too many nodes
+MOST_NODES = 30_000  # of one level: means that differ more would take too much memory
+PIECE = 2048  # nodes of a table that are computed together
 
 # %% ../../nbs/09_multiclass.ipynb #6344b566
 def three_factors(x: ndarray) -> ndarray:
@@ -142,6 +144,12 @@ def table(level: int, grid: Heights, low: int, high: int) -> ndarray:
     """G, G′ and 1 − G (3, I, K) at the nodes low, …, high − 1 of a level and the heights of the
     grid. Equation 9.12 of the site.
     """
+    if high - low > PIECE:
+        parts = [
+            table.__wrapped__(level, grid, start, min(start + PIECE, high))
+            for start in range(low, high, PIECE)
+        ]
+        return np.concatenate(parts, axis=1)
     step, var = lattice(grid.fall, level)
     sigmas = np.sqrt(2.0 * (grid.fall + 12.0))
     if level <= 0:
@@ -198,6 +206,11 @@ def by_table(level: int, m: ndarray, v: ndarray, t: ndarray, grid: Heights) -> n
     depth = np.hypot(reach, (m - d[0]) * (m - d[0] > reach))
     low = int(np.min(m - depth) // step)
     high = int(np.max(m + t * less + reach) // step) + 2
+    if high - low > MOST_NODES:
+        raise np.linalg.LinAlgError(
+            f"the classes are too far apart for the softmax: by {step * (high - low):.1g} in f, "
+            f"where the standard deviation of f is {np.sqrt(np.min(v + less)):.1g}."
+        )
     entries = table_part(level, grid, low, high)
     f = step * np.arange(low, high)
     exponent = log_weights(f - m - t * less, v, step)

@@ -14,7 +14,7 @@ import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,9 +23,13 @@ import numpy as np
 from numpy import ndarray
 
 # %% ../../nbs/internals/numerics/files.ipynb #0d181010
-def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call write(file) on a temporary file in the folder of `path`, then rename it to
-    `path` in one step. An OSError names `path`.
+def atomic_write(
+    path: str | Path,
+    write: Callable[[BinaryIO], object],
+    check: Callable[[Path], object] | None = None,
+) -> None:
+    """Call write(file) on a temporary file in the folder of `path`, then check(name) with the
+    complete file, which may raise, and rename it to `path` in one step. An OSError names `path`.
     """
     path = Path(path)
     aside = None
@@ -37,6 +41,8 @@ def atomic_write(path: str | Path, write: Callable[[BinaryIO], object]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        if check is not None:
+            check(Path(aside))
         os.umask(mask := os.umask(0))
         os.chmod(aside, 0o666 & ~mask)
         os.replace(aside, path)
@@ -66,56 +72,92 @@ def digest(*values: object) -> str:
     return total.hexdigest()[:32]
 
 # %% ../../nbs/internals/numerics/files.ipynb #ebb7ff66
-# values for JSON, arrays, and dictionaries of these
+# values for JSON, arrays, and dictionaries and lists of these
 State = dict[str, Any]
+STORED_KINDS = "biufUS"  # of arrays: numbers and text
+
+
+def stored_array(value: ndarray) -> ndarray:
+    """An array that a file can hold. TypeError for arrays of objects, dates, records, complex or
+    masked values.
+    """
+    if value.dtype.kind not in STORED_KINDS or isinstance(value, np.ma.MaskedArray):
+        what = "a masked array" if isinstance(value, np.ma.MaskedArray) else f"dtype {value.dtype}"
+        raise TypeError(f"an array must hold numbers or text, and nothing masked; got {what}")
+    return value
 
 
 def without_arrays(value: object, arrays: dict[str, ndarray]) -> object:
-    """`value` with every array in its dictionaries moved to `arrays` and replaced by a
-    reference.
+    """`value` as JSON can hold it, with every array moved to `arrays` and replaced by a reference.
+    TypeError for what would not come back as it is.
     """
     if isinstance(value, ndarray):
         name = f"array_{len(arrays)}"
-        arrays[name] = value
+        arrays[name] = stored_array(value)
         return {"array": name}
-    if isinstance(value, dict):
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Mapping):
+        return mapping_without_arrays(value, arrays)
+    if isinstance(value, (list, tuple)):
+        return [without_arrays(part, arrays) for part in value]
+    raise TypeError(f"a file cannot hold an object of type {type(value).__name__}")
+
+
+def mapping_without_arrays(
+    value: Mapping[Any, object], arrays: dict[str, ndarray]
+) -> dict[str, object]:
+    """The same for a dictionary, which becomes a list of pairs if its keys need it."""
+    if set(value) != {"array"} and all(isinstance(key, str) for key in value):
         return {key: without_arrays(part, arrays) for key, part in value.items()}
-    return value
+    if any(isinstance(key, tuple) for key in value):
+        raise TypeError("a key of a dictionary must be text or a number; got a tuple")
+    pairs = [[*item] for item in value.items()]
+    return {"array": [without_arrays(pair, arrays) for pair in pairs]}
 
 # %% ../../nbs/internals/numerics/files.ipynb #b9b5a2ed
 def with_arrays(value: object, arrays: dict[str, ndarray]) -> object:
     """The inverse of `without_arrays`."""
+    if isinstance(value, list):
+        return [with_arrays(part, arrays) for part in value]
     if not isinstance(value, dict):
         return value
-    if set(value) == {"array"} and isinstance(value["array"], str):
+    if set(value) != {"array"}:
+        return {key: with_arrays(part, arrays) for key, part in value.items()}
+    if isinstance(value["array"], str):
         return arrays[value["array"]]
-    return {key: with_arrays(part, arrays) for key, part in value.items()}
-
-
-def as_plain(value: np.generic | Iterable[object]) -> object:
-    """A NumPy scalar or a sequence as a value for JSON. TypeError for anything else."""
-    return value.item() if isinstance(value, np.generic) else list(value)
+    return {key: with_arrays(part, arrays) for key, part in value["array"]}
 
 # %% ../../nbs/internals/numerics/files.ipynb #1dc13bab
-def write_archive(path: str | Path, state: State, kind: str, version: int) -> None:
+def write_archive(
+    path: str | Path,
+    state: State,
+    kind: str,
+    version: int,
+    check: Callable[[Path], object] | None = None,
+) -> None:
     """Write a state to one file. If writing fails, the old file stays as it was.
 
     Parameters
     ----------
     path : str or path
     state : dict
-        Values for JSON, arrays, and dictionaries of these.
+        Values for JSON, arrays, and dictionaries and lists of these.
     kind : str
         Kind of the file, such as "sparse_pep model".
     version : int
         Version of its format.
+    check : callable, optional
+        Called with the name of the complete file before it takes the place of an old one.
     """
     arrays: dict[str, ndarray] = {}
     description = {"format": kind, "version": version, "state": without_arrays(state, arrays)}
-    text = json.dumps(description, default=as_plain)
+    text = json.dumps(description)
     arrays["digest"] = np.array(digest(text, *arrays.values()))
     members: State = {"description": np.array(text), **arrays}
-    atomic_write(path, lambda file: np.savez(file, **members))
+    atomic_write(path, lambda file: np.savez(file, **members), check)
 
 # %% ../../nbs/internals/numerics/files.ipynb #d0f798d4
 def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
@@ -127,7 +169,7 @@ def require_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
             raise ValueError(f"'{member.filename}' is an array of another version")
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
         claimed = file.tell() + math.prod(shape) * dtype.itemsize
-    if dtype.kind not in "biufUS" or claimed != member.file_size:
+    if dtype.kind not in STORED_KINDS or claimed != member.file_size:
         raise ValueError(f"'{member.filename}' is not the array that its header describes")
 
 # %% ../../nbs/internals/numerics/files.ipynb #983d912d
