@@ -182,8 +182,13 @@ def by_hermite(m: ndarray, v: ndarray, t: ndarray, d: ndarray) -> ndarray:
 # %% ../../nbs/09_multiclass.ipynb #066b6d4e
 def table_part(level: int, grid: Heights, low: int, high: int) -> ndarray:
     """The table of a level from the node `low` to at least `high` − 1. It is cut out of a table
-    whose ends are multiples of 32, so that few tables are computed.
+    whose ends are multiples of 32, so that few tables are computed. LinAlgError if it is too large.
     """
+    if high - low > MOST_NODES:
+        raise np.linalg.LinAlgError(
+            "the classes are too far apart for the softmax: by "
+            f"{lattice(grid.fall, level)[0] * (high - low):.1g} in f."
+        )
     wider = grid._replace(first=grid.first - grid.first % 32, last=grid.last + -grid.last % 32)
     columns = slice(grid.first - wider.first, grid.last - wider.first)
     return table(level, wider, low - low % 32, high + -high % 32)[:, low % 32 :, columns]
@@ -206,11 +211,6 @@ def by_table(level: int, m: ndarray, v: ndarray, t: ndarray, grid: Heights) -> n
     depth = np.hypot(reach, (m - d[0]) * (m - d[0] > reach))
     low = int(np.min(m - depth) // step)
     high = int(np.max(m + t * less + reach) // step) + 2
-    if high - low > MOST_NODES:
-        raise np.linalg.LinAlgError(
-            f"the classes are too far apart for the softmax: by {step * (high - low):.1g} in f, "
-            f"where the standard deviation of f is {np.sqrt(np.min(v + less)):.1g}."
-        )
     entries = table_part(level, grid, low, high)
     f = step * np.arange(low, high)
     exponent = log_weights(f - m - t * less, v, step)
