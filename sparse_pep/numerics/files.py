@@ -107,11 +107,11 @@ def without_arrays(value: object, arrays: dict[str, ndarray]) -> object:
 
 
 def mapping_without_arrays(
-    value: Mapping[Any, object], arrays: dict[str, ndarray]
+    value: Mapping[object, object], arrays: dict[str, ndarray]
 ) -> dict[str, object]:
     """The same for a dictionary, which becomes a list of pairs if its keys need it."""
     if set(value) != {"array"} and all(isinstance(key, str) for key in value):
-        return {key: without_arrays(part, arrays) for key, part in value.items()}
+        return {str(key): without_arrays(part, arrays) for key, part in value.items()}
     if any(isinstance(key, tuple) for key in value):
         raise TypeError("a key of a dictionary must be text or a number; got a tuple")
     pairs = [[*item] for item in value.items()]
