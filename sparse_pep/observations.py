@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from .features.windows import Windows, integrable, per_dimension, points, windows_vjp
 from .kernels import Kernel
-from .kernels.base import Covariance, DiagPullBack, Variances
+from .kernels.base import Covariance, Covariances, ParameterPullBack
 from .numerics.parameters import Parameters, added, set_fields
 from .numerics.validation import inputs_2d, is_number, require_finite, short_repr
 
@@ -39,12 +39,12 @@ def scaled(X: ndarray, mean: ndarray, scale: ndarray) -> ndarray:
 TILE = 64  # rows whose covariance matrix is computed for the sake of its diagonal
 
 
-def variances_vjp(kernel: Kernel, A: Windows) -> Variances:
+def variances_vjp(kernel: Kernel, A: Windows) -> Covariances:
     """The variances (n,) of windows and their pull-back to the kernel's parameters. Cost O(nD)
     for values, and `TILE` times as much for others.
     """
     variances = np.zeros(len(A.centre))
-    pulls: list[tuple[ndarray, DiagPullBack]] = []
+    pulls: list[tuple[ndarray, ParameterPullBack]] = []
     value = ~(A.width.any(axis=1) | A.sloped | (A.level != 0.0))
     if value.any():
         variances[value], pull_values = kernel.diag_vjp(A.centre[value])
@@ -64,7 +64,7 @@ def variances_vjp(kernel: Kernel, A: Windows) -> Variances:
     return variances, pull
 
 
-def diagonal_vjp(kernel: Kernel, A: Windows) -> Variances:
+def diagonal_vjp(kernel: Kernel, A: Windows) -> Covariances:
     """The diagonal (n,) of the covariance matrix of windows, and its pull-back."""
     K, pull_matrix = windows_vjp(kernel, A)
 
@@ -143,7 +143,7 @@ class Observed(Kernel):
 
         return np.ascontiguousarray(K), pull_back
 
-    def diag_vjp(self, X: ndarray) -> Variances:
+    def diag_vjp(self, X: ndarray) -> Covariances:
         """The variances (N,) of the functionals, and their pull-back, see `Kernel.diag_vjp`."""
         return variances_vjp(self.kernel, self.windows(X))
 

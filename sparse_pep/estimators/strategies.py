@@ -13,6 +13,7 @@ from .fitting import Data
 from ..inference import Rows
 from ..observations import SIGN
 from ..training import LBFGS, TrainingOptions, train
+from ..training.neighbours import OnNeighbours
 from sparse_pep.training.strategies import (
     Growth,
     Monotone,
@@ -33,13 +34,16 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     """The strategies that the arguments ask for, one around the other."""
     is_first = data.memory is None
     strategy: Strategy = train
-    if options.training is None or (is_first and np.all(data.constant)):
+    keeps = options.training is None or (options._on_neighbours and not is_first)
+    if keeps or (is_first and np.all(data.constant)):
         strategy = keep_parameters  # the evidence of a constant rises without end
     elif data.inverse is not None:
         strategy = OnUniqueRows(data.unique_rows, data.inverse)
     if not is_first:
         return strategy
-    if options.n_inducing == "auto" and options.features is None:
+    if options._on_neighbours and strategy is not keep_parameters:
+        strategy = OnNeighbours(data.unique_rows)
+    elif options.n_inducing == "auto" and options.features is None:
         strategy = Growth(Rows(data.places, weight=data.sample.weight), strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)

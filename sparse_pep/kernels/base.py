@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from sparse_pep.numerics.parameters import (
     Parameters,
     Parametric,
+    added,
     numbered,
     set_fields,
     with_numbered,
@@ -141,17 +142,19 @@ class PullBack(Protocol):
         ...
 
 
-class DiagPullBack(Protocol):
-    """The pull-back of the prior variances of N points."""
+class ParameterPullBack(Protocol):
+    """The pull-back of the prior variances of N points (N,), or of the covariances within each of G
+    sets of b points (G, b, b).
+    """
 
-    def __call__(self, kff_bar: ndarray, /) -> Parameters:
-        """The derivatives of Σ kff_bar ∘ kff for kff_bar (N,), by parameter of the kernel."""
+    def __call__(self, bar: ndarray, /) -> Parameters:
+        """The derivatives of Σ bar ∘ k by parameter of the kernel, for `bar` of the shape of k."""
         ...
 
 
-# a matrix (M, n), or its diagonal (N,), with its pull-back
+# a matrix (M, n) with its pull-back; the diagonal (N,) or matrices (G, b, b), likewise
 Covariance = tuple[ndarray, PullBack]
-Variances = tuple[ndarray, DiagPullBack]
+Covariances = tuple[ndarray, ParameterPullBack]
 
 # %% ../../nbs/01_kernels.ipynb #e1cd2b9b
 class Kernel(ActiveColumns):
@@ -183,13 +186,24 @@ class Kernel(ActiveColumns):
         """
         raise NotImplementedError
 
-    def stack(self, X: ndarray) -> ndarray:
-        """The matrices k(X, X) (G, b, b) of G sets of points, X (G, b, D): a loop, which some
-        kernels replace by a faster way.
+    def stack_vjp(self, X: ndarray) -> Covariances:
+        """The matrices k(X, X) (G, b, b) of G sets of points, X (G, b, D), and their pull-back: a
+        loop, which some kernels replace by a faster way.
         """
-        return np.stack([self.vjp(x)[0] for x in X])
+        matrices, pulls = zip(*map(self.vjp, X), strict=True)
 
-    def diag_vjp(self, X: ndarray) -> Variances:
+        def pull(K_bar: ndarray) -> Parameters:
+            return added([pull_set(bar)[0] for pull_set, bar in zip(pulls, K_bar, strict=True)])
+
+        return np.stack(matrices), pull
+
+    def coordinates(self, X: ndarray) -> ndarray:
+        """Places (N, P) of the rows of X (N, D) at which rows with a high correlation are near each
+        other. A kernel that tells no distances, like this one, has none: P = 0.
+        """
+        return np.empty((len(X), 0))
+
+    def diag_vjp(self, X: ndarray) -> Covariances:
         """The diagonal (N,) of k(X, X), here the variance, and its pull-back."""
         kff = np.zeros(len(X)) + self.variance
         zeros = {name: 0.0 * value for name, value in self.parameters().items()}
@@ -287,19 +301,29 @@ class Combination(Kernel):
 
         return self.combined(matrices), pull
 
-    def stack(self, X: ndarray) -> ndarray:
-        """The matrices (G, b, b) of G sets of points."""
-        return self.combined([kernel.stack(X) for kernel in self.kernels])
+    def joined(self, parts: Sequence[Covariances]) -> Covariances:
+        """The array of the combination and its pull-back to the parameters, from those of the
+        kernels.
+        """
+        arrays, pulls = zip(*parts, strict=True)
 
-    def diag_vjp(self, X: ndarray) -> Variances:
+        def pull(bar: ndarray) -> Parameters:
+            bars = [self.part_bar(bar, arrays, i) for i in range(len(pulls))]
+            return numbered([pull_part(part) for pull_part, part in zip(pulls, bars, strict=True)])
+
+        return self.combined(arrays), pull
+
+    def stack_vjp(self, X: ndarray) -> Covariances:
+        """The matrices (G, b, b) of G sets of points, and their pull-back."""
+        return self.joined([kernel.stack_vjp(X) for kernel in self.kernels])
+
+    def coordinates(self, X: ndarray) -> ndarray:
+        """The coordinates of all kernels, side by side."""
+        return np.hstack([kernel.coordinates(X) for kernel in self.kernels])
+
+    def diag_vjp(self, X: ndarray) -> Covariances:
         """The diagonal (N,) and its pull-back."""
-        diagonals, pulls = zip(*(kernel.diag_vjp(X) for kernel in self.kernels), strict=True)
-
-        def pull(kff_bar: ndarray) -> Parameters:
-            bars = [self.part_bar(kff_bar, diagonals, i) for i in range(len(pulls))]
-            return numbered([pull_part(bar) for pull_part, bar in zip(pulls, bars, strict=True)])
-
-        return self.combined(diagonals), pull
+        return self.joined([kernel.diag_vjp(X) for kernel in self.kernels])
 
     @property
     def categorical_dims(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from .base import Covariance, Kernel
+from .base import Covariance, Covariances, Kernel
 from ..numerics.distances import Pairs, StackedPairs
 from ..numerics.parameters import Parameters
 
@@ -82,10 +82,37 @@ class Stationary(Kernel):
         """The active columns of X (N, D) in units of their lengthscales."""
         return self.columns(X, "lengthscale") / self.lengthscale
 
-    def stack(self, X: ndarray) -> ndarray:
-        """The matrices (G, b, b) of the points of each of G sets, from one `profile`."""
+    def coordinates(self, X: ndarray) -> ndarray:
+        """The active columns of X (N, D) in units of their lengthscales."""
+        return self.scaled(X)
+
+    def gradient(
+        self, K_bar: ndarray, profile: Profile, level: ndarray, second: ndarray
+    ) -> Parameters:
+        """The derivatives of Σ K_bar ∘ K by parameter, from this sum, the `level`, and the `second`
+        moments of the differences under the weights K_bar ∘ slope.
+        """
+        derivatives: Parameters = {
+            "log_variance": level,
+            "log_lengthscale": self.shared("lengthscale", second),
+        }
+        for name, derivative in profile.further().items():
+            derivatives[name] = np.vdot(K_bar, derivative)
+        return derivatives
+
+    def stack_vjp(self, X: ndarray) -> Covariances:
+        """The matrices (G, b, b) of the points of each of G sets, from one `profile`, and their
+        pull-back.
+        """
         points = self.scaled(X.reshape(-1, X.shape[-1]))
-        return self.profile(StackedPairs(points.reshape(*X.shape[:2], -1))).K
+        pairs = StackedPairs(points.reshape(*X.shape[:2], -1))
+        profile = self.profile(pairs)
+
+        def pull(K_bar: ndarray) -> Parameters:
+            second = pairs.second_moments(K_bar * profile.slope())
+            return self.gradient(K_bar, profile, np.vdot(K_bar, profile.K), second)
+
+        return profile.K, pull
 
     def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back, from `profile` and the moments of the
@@ -94,26 +121,21 @@ class Stationary(Kernel):
         one_set = X2 is None
         second_set = None if X2 is None else self.scaled(X2)
         pairs = Pairs(self.scaled(X1), second_set, centred=True)
-        K, slope, further = self.profile(pairs)
+        profile = self.profile(pairs)
 
         def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
-            S = slope()
-            W = K_bar * S
+            slope = profile.slope()
+            W = K_bar * slope
             if one_set:  # each point is a first and a second argument
                 W = (W + W.T) / 2
             first, second, total = pairs.moments(W)
             X1_bar = first / self.lengthscale
             if one_set:
                 X1_bar *= 2.0
-            gradient = {
-                "log_variance": total if S is K else np.vdot(K_bar, K),
-                "log_lengthscale": self.shared("lengthscale", second),
-            }
-            for name, derivative in further().items():
-                gradient[name] = np.vdot(K_bar, derivative)
-            return gradient, self.spread(X1_bar, X1)
+            level = total if slope is profile.K else np.vdot(K_bar, profile.K)
+            return self.gradient(K_bar, profile, level, second), self.spread(X1_bar, X1)
 
-        return K, pull
+        return profile.K, pull
 
 # %% ../../nbs/01b_stationary_kernels.ipynb #089ab3b0
 class SquaredExponential(Stationary):

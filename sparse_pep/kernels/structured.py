@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
-from .base import Covariance, Kernel, Variances
+from .base import Covariance, Covariances, Kernel
 from .stationary import SquaredExponential
 from ..numerics.distances import Pairs
 from ..numerics.parameters import Parameters, set_fields
@@ -63,6 +63,12 @@ class Periodic(Kernel):
     lengthscale: float | ndarray = 1.0
     period: float = 1.0
     active_dims: tuple[int, ...] | None = None
+
+    def coordinates(self, X: ndarray) -> ndarray:
+        """The points (N, 2D) on the circles, in units of the lengthscales."""
+        x = self.columns(X, "lengthscale")
+        points, _ = circle(float(2 * np.pi / self.period) * x)
+        return points / np.tile(np.broadcast_to(self.lengthscale, x.shape[1:]), 2)
 
     def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back, through the squared exponential of the points on
@@ -129,7 +135,21 @@ class Linear(Kernel):
 
         return (A * self.variance) @ B.T, pull
 
-    def diag_vjp(self, X: ndarray) -> Variances:
+    def stack_vjp(self, X: ndarray) -> Covariances:
+        """The matrices (G, b, b) of the points of each of G sets, and their pull-back."""
+        A = self.columns(X.reshape(-1, X.shape[-1]), "variance").reshape(*X.shape[:2], -1)
+
+        def pull(K_bar: ndarray) -> Parameters:
+            by_column = self.variance * np.einsum("gbd,gbd->d", A, K_bar @ A)
+            return {"log_variance": self.shared("variance", by_column)}
+
+        return (A * self.variance) @ A.swapaxes(1, 2), pull
+
+    def coordinates(self, X: ndarray) -> ndarray:
+        """The active columns times the standard deviations of the slopes."""
+        return self.columns(X, "variance") * np.sqrt(self.variance)
+
+    def diag_vjp(self, X: ndarray) -> Covariances:
         """The diagonal Σ_d variance_d x_d² (N,), and its pull-back."""
         parts = self.variance * self.columns(X, "variance") ** 2
 
@@ -157,6 +177,15 @@ class Level(Kernel):
             return {"log_variance": np.vdot(K_bar, K)}, np.zeros_like(X1)
 
         return K, pull
+
+    def stack_vjp(self, X: ndarray) -> Covariances:
+        """The matrices (G, b, b) of G sets of points, which are equal, and their pull-back."""
+        K, pull_one = self.vjp(X[0])
+
+        def pull(K_bar: ndarray) -> Parameters:
+            return pull_one(K_bar.sum(axis=0))[0]
+
+        return np.broadcast_to(K, (len(X), *K.shape)), pull
 
 # %% ../../nbs/01c_structured_kernels.ipynb #4c7d1583
 class Constant(Level):
@@ -205,6 +234,13 @@ class Coded(Kernel):
     def categorical_dims(self) -> tuple[int, ...]:
         """The column of the codes."""
         return self.active_dims or (0,)
+
+    # the distance of different codes as coordinates
+    code_distance: ClassVar[float] = 3.0
+
+    def coordinates(self, X: ndarray) -> ndarray:
+        """The codes (N, 1) on a line, so that rows with the same code are nearest."""
+        return self.code_distance * self.code(X)
 
     def code(self, X: ndarray) -> ndarray:
         """The column (N, 1) of X with the codes."""
@@ -256,16 +292,28 @@ class Categorical(Coded):
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""
         code = self.code(X1)
         others = code if X2 is None else self.code(X2)
-        same = code == others.T
-        K = np.where(same, self.variance, self.variance * self.correlation)
+        K, pull_matrix = self.covariances(code == others.T)
 
         def pull(K_bar: ndarray) -> tuple[Parameters, ndarray]:
+            return pull_matrix(K_bar), np.zeros_like(X1)
+
+        return K, pull
+
+    def stack_vjp(self, X: ndarray) -> Covariances:
+        """The matrices (G, b, b) of the points of each of G sets, and their pull-back."""
+        code = self.code(X.reshape(-1, X.shape[-1])).reshape(*X.shape[:2], 1)
+        return self.covariances(code == code.swapaxes(1, 2))
+
+    def covariances(self, same: ndarray) -> Covariances:
+        """The covariances of pairs whose codes are the `same`, or not, and their pull-back."""
+        K = np.where(same, self.variance, self.variance * self.correlation)
+
+        def pull(K_bar: ndarray) -> Parameters:
             apart = np.vdot(K_bar, np.where(same, 0.0, K))
-            gradient = {
+            return {
                 "log_variance": np.vdot(K_bar, K),
                 "log_odds_correlation": (1.0 - self.correlation) * apart,
             }
-            return gradient, np.zeros_like(X1)
 
         return K, pull
 
@@ -299,7 +347,16 @@ class CodeMatrix(Coded):
 
         return (H1 @ self.covariance) @ H2.T, pull
 
-    def diag_vjp(self, X: ndarray) -> Variances:
+    def stack_vjp(self, X: ndarray) -> Covariances:
+        """The matrices (G, b, b) of the points of each of G sets, and their pull-back."""
+        H = self.indicators(X.reshape(-1, X.shape[-1])).reshape(*X.shape[:2], -1)
+
+        def pull(K_bar: ndarray) -> Parameters:
+            return self.pull_back(np.sum(H.swapaxes(1, 2) @ (K_bar @ H), axis=0))
+
+        return (H @ self.covariance) @ H.swapaxes(1, 2), pull
+
+    def diag_vjp(self, X: ndarray) -> Covariances:
         """The diagonal (N,) of H Ω Hᵀ, and its pull-back."""
         H = self.indicators(X)
         return H @ np.diag(self.covariance), lambda kff_bar: self.pull_back(np.diag(kff_bar @ H))

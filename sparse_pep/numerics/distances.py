@@ -145,6 +145,14 @@ class StackedPairs(Pairs):
         K = -0.5 * self.squares()
         return float(variance) * np.exp(K, out=K)
 
+    def second_moments(self, W: ndarray) -> ndarray:
+        """Σ W (aₙ − aₘ)² (D,) over all pairs of all sets, for weights W (G, b, b) of any sign.
+        Cost 2Gb²D flops.
+        """
+        A = self.A - self.A.mean(axis=1, keepdims=True)
+        of_points = W.sum(axis=1) + W.sum(axis=2)
+        return np.einsum("gb,gbd->d", of_points, A * A) - 2.0 * np.einsum("gbd,gbd->d", A, W @ A)
+
 # %% ../../nbs/internals/numerics/distances.ipynb #14286e3c
 def ordered_product(left: ndarray, right: ndarray) -> ndarray:
     """left @ right (m, n), in C order if m < n and otherwise in Fortran's, so that the transpose

@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/20_local.ipynb #c0f137d3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +17,7 @@ from numpy import ndarray
 from ..inference import Rows
 from ..inference.fixed_point import Fit
 from ..inference.shard import per_row
+from ..kernels import Kernel
 from ..likelihoods.base import MeanAndVariance
 from ..model import Model, model_covariance, model_predict, predictive_log_density
 from ..numerics.linalg import solve_each, solve_lower
@@ -153,10 +154,12 @@ class FittedRows:
     blocks: ndarray | None = None
     n_neighbours: int = 20  # how many rows make up an ad-hoc block; not used if there are blocks
     labels: ndarray | None = None  # (B,), the label of each block, as the user gave it
+    kernel: Kernel = field(default_factory=Kernel)  # in whose coordinates rows are near
 
     def parts(self) -> dict[str, ndarray | int | None]:
-        """The fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """The fields by name, without the kernel, which belongs to the model."""
+        names = [field.name for field in fields(self) if field.name != "kernel"]
+        return {name: getattr(self, name) for name in names}
 
     @cached_property
     def signed(self) -> bool:
@@ -164,6 +167,9 @@ class FittedRows:
         return bool(np.any(self.precision < 0.0))
 
 # %% ../../nbs/20_local.ipynb #0676fc72
+LARGEST_TREE = 8  # coordinates; a tree of more is no faster than all distances
+
+
 class LocalRows(FittedRows):
     """The rows of a fit, with a search for those that a test point needs."""
 
@@ -181,24 +187,33 @@ class LocalRows(FittedRows):
         spread = self.X.std(axis=0)
         return np.where(spread > 0.0, spread, 1.0)
 
+    def places(self, X: ndarray) -> ndarray:
+        """Where the rows of X (n, D) are in a search: their coordinates (n, P) under the kernel or,
+        if it has none, the inputs divided by the standard deviations of the training rows.
+        """
+        coordinates = self.kernel.coordinates(X)
+        if coordinates.shape[1]:
+            return coordinates - self.kernel.coordinates(self.X[:1])
+        return (X - self.X[0]) / self.spread
+
     @cached_property
     def finder(self) -> "NearestNeighbors":
         """scikit-learn's search for the nearest row, or with blocks for the block with the
-        nearest mean input.
+        nearest mean place.
         """
         from sklearn.neighbors import NearestNeighbors
 
-        places = (self.X - self.X[0]) / self.spread
+        places = self.places(self.X)
         if self.blocks is not None:
             places = np.stack([places[rows].mean(axis=0) for rows in self.members])
         algorithm = "brute"
-        if places.shape[1] <= 4:
+        if places.shape[1] <= LARGEST_TREE:
             algorithm = "kd_tree"
         return NearestNeighbors(algorithm=algorithm).fit(places)
 
     def nearest(self, X: ndarray, k: int) -> ndarray:
         """The numbers of the k nearest rows, or of the k nearest blocks, (S, k), nearest first."""
-        return self.finder.kneighbors((X - self.X[0]) / self.spread, k, return_distance=False)
+        return self.finder.kneighbors(self.places(X), k, return_distance=False)
 
     def groups(
         self, X: ndarray, n_inducing: int, labels: ndarray | None = None
@@ -260,7 +275,7 @@ class EvaluatedBlocks:
         b = self.members.shape[1]
         here = self.places[part]
         Q = products(self.VT, here, b)
-        K = self.model.kernel.stack(self.inputs[here])
+        K, _ = self.model.kernel.stack_vjp(self.inputs[here])
         D = K[:, :, :b] - Q.with_block
         diagonal = np.einsum("gbb->gb", D[:, :b])  # a view
         diagonal[...] = np.maximum(diagonal, 0.0)
@@ -426,8 +441,10 @@ def local_rows(
     power: float | ndarray,
     n_neighbours: int = 20,
     labels: ndarray | None = None,
+    kernel: Kernel | None = None,
 ) -> LocalRows:
-    """What local predictions need of the rows and the sites of a fit to data in memory. `power` is
+    """What local predictions need of the rows and the sites of a fit to data in memory, with the
+    `kernel` in whose coordinates rows are near. `power` is
     α of rows without a power of their own; `labels` (B,) are the user's names of the blocks.
     """
     if data.power is not None:
@@ -446,6 +463,7 @@ def local_rows(
         blocks=data.blocks,
         n_neighbours=n_neighbours,
         labels=labels,
+        kernel=kernel or Kernel(),
     )
 
 # %% ../../nbs/20_local.ipynb #96cd0d14

@@ -23,6 +23,7 @@ from sparse_pep.kernels import (
     White,
 )
 from sparse_pep.kernels.base import Combination
+from sparse_pep.numerics.parameters import added
 
 ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
 KERNELS = {
@@ -112,9 +113,20 @@ def test_each_entry_depends_on_its_two_rows_only(kernel):
         [[kernel(X1[m : m + 1], X2[n : n + 1])[0, 0] for n in range(9)] for m in range(7)]
     )
     assert error(kernel(X1, X2), apart) < 1e-13
-    assert (
-        error(kernel.stack(np.stack([X1, X2[:7]])), np.stack([kernel(X1), kernel(X2[:7])])) < 1e-14
-    )
+
+
+@every_kernel
+def test_a_stack_of_sets_is_each_of_them(kernel):
+    sets = np.stack([X1, X2[:7]])
+    bars = np.stack([BAR_SELF, BAR_SELF.T])
+    K, pull = kernel.stack_vjp(sets)
+    each = [kernel.vjp(points) for points in sets]
+    assert error(K, np.stack([matrix for matrix, _ in each])) < 1e-14
+    expected = added([pull_one(bar)[0] for (_, pull_one), bar in zip(each, bars, strict=True)])
+    gradient = pull(bars)
+    assert gradient.keys() == expected.keys()
+    for name, value in expected.items():
+        assert error(gradient[name], value, np.max(np.abs(value)) + 1e-3) < 1e-12, name
 
 
 @every_kernel

@@ -207,6 +207,21 @@ PAIRS = {  # arguments that do not go together, sketch of the message
         {"local": "auto", "tight": True},
         "`local` exchanges the sites of Power EP ... tight=False",
     ),
+    "hyper-parameters from neighbours in blocks": (
+        "regressor",
+        {"training": "neighbours", "blocks": 3},
+        "`blocks` 3 does not go with `training='neighbours'` ... 'lbfgs'",
+    ),
+    "hyper-parameters from neighbours, held out": (
+        "regressor",
+        {"training": "neighbours", "power": "held_out"},
+        "`power` 'held_out' does not go with `training='neighbours'` ... 'lbfgs'",
+    ),
+    "hyper-parameters from neighbours of labels": (
+        "classifier",
+        {"training": "neighbours"},
+        "`training='neighbours'` needs values of f in Gaussian noise ... Probit",
+    ),
     "neighbours of rows in blocks": (
         "regressor",
         {"local": 5, "blocks": 3},
