@@ -148,7 +148,7 @@ def rows_for_prediction(
         problem = replace(data, rows=training_rows).problem(settings.jitter, settings.tight)
         fit = model_evidence(model, problem)
     n_neighbours = N_NEIGHBOURS if isinstance(settings.local, str) else int(settings.local)
-    rows = local_rows(fit, training_rows, settings.power, n_neighbours, labels)
+    rows = local_rows(fit, training_rows, settings.power, n_neighbours, labels, model.kernel)
     if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
         return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
     used = f"{n_neighbours} neighbours" if rows.blocks is None else "blocks"
