@@ -30,20 +30,24 @@ def training_options(options: Arguments) -> TrainingOptions:
     return TrainingOptions(optimiser, fixed=options.fixed, progress=bool(options.verbose))
 
 
+def training_of(options: Arguments, data: Data) -> Strategy:
+    """What trains the parameters, with inducing points and a power that are given."""
+    is_first = data.memory is None
+    if options.training is None or (is_first and np.all(data.constant)):
+        return keep_parameters  # the evidence of a constant rises without end
+    if options._on_neighbours:
+        return OnNeighbours(data.unique_rows) if is_first else keep_parameters
+    if data.inverse is not None:
+        return OnUniqueRows(data.unique_rows, data.inverse)
+    return train
+
+
 def strategy_for(options: Arguments, data: Data) -> Strategy:
     """The strategies that the arguments ask for, one around the other."""
-    is_first = data.memory is None
-    strategy: Strategy = train
-    keeps = options.training is None or (options._on_neighbours and not is_first)
-    if keeps or (is_first and np.all(data.constant)):
-        strategy = keep_parameters  # the evidence of a constant rises without end
-    elif data.inverse is not None:
-        strategy = OnUniqueRows(data.unique_rows, data.inverse)
-    if not is_first:
+    strategy = training_of(options, data)
+    if data.memory is not None:
         return strategy
-    if options._on_neighbours and strategy is not keep_parameters:
-        strategy = OnNeighbours(data.unique_rows)
-    elif options.n_inducing == "auto" and options.features is None:
+    if not options._on_neighbours and options.n_inducing == "auto" and options.features is None:
         strategy = Growth(Rows(data.places, weight=data.sample.weight), strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)

@@ -90,32 +90,32 @@ class Conditionals(NamedTuple):
     """Log densities of the last row of each of G sets given its others, and their derivatives."""
 
     terms: ndarray  # (G,), in nats, summed over outputs
-    S_bar: ndarray  # (G, b, b), in the covariance of the targets
+    H_bar: ndarray  # (G, b, b), in the covariance of the targets
     mean_bar: ndarray  # (G, b, K), in their prior means
 
 
-def conditionals(S: ndarray, R: ndarray) -> Conditionals:
-    """The terms of sets of b rows, from the covariances S (G, b, b) of their targets, noise
+def conditionals(H: ndarray, R: ndarray) -> Conditionals:
+    """The terms of sets of b rows, from the covariances H (G, b, b) of their targets, noise
     included, and the residuals R (G, b, K): Equations 19d.2 and 19d.3 of the site. LinAlgError if a
     covariance is singular. Cost O(Gb³).
     """
     K = R.shape[2]
-    right = np.concatenate([S[:, :-1, -1:], R[:, :-1]], axis=2)
-    solved = solve_each(S[:, :-1, :-1], right)
-    w = np.pad(-solved[:, :, 0], ((0, 0), (0, 1)), constant_values=1.0)
-    a = np.pad(solved[:, :, 1:], ((0, 0), (0, 1), (0, 0)))
-    v = np.einsum("gb,gb->g", S[:, -1], w)
-    e = np.einsum("gb,gbk->gk", w, R)
+    right = np.concatenate([H[:, :-1, -1:], R[:, :-1]], axis=2)
+    solved = solve_each(H[:, :-1, :-1], right)
+    h = np.pad(-solved[:, :, 0], ((0, 0), (0, 1)), constant_values=1.0)
+    zeta = np.pad(solved[:, :, 1:], ((0, 0), (0, 1), (0, 0)))
+    v = np.einsum("gb,gb->g", H[:, -1], h)
+    r = np.einsum("gb,gbk->gk", h, R)
     if not np.all(v > 0.0):
         raise np.linalg.LinAlgError("a row is determined by its neighbours; try more noise.")
-    squares = np.sum(e**2, axis=1)
-    curvature = (squares / v**2 - K / v)[:, None] * w
-    slope = np.einsum("gbk,gk->gb", a, e) / v[:, None]
-    half = (0.5 * curvature + slope)[:, :, None] * w[:, None, :]
+    squares = np.sum(r**2, axis=1)
+    curvature = (squares / v**2 - K / v)[:, None] * h
+    slope = np.einsum("gbk,gk->gb", zeta, r) / v[:, None]
+    half = (0.5 * curvature + slope)[:, :, None] * h[:, None, :]
     return Conditionals(
         terms=-0.5 * (squares / v + K * np.log(2.0 * np.pi * v)),
-        S_bar=0.5 * (half + half.swapaxes(1, 2)),
-        mean_bar=w[:, :, None] * (e / v[:, None])[:, None, :],
+        H_bar=0.5 * (half + half.swapaxes(1, 2)),
+        mean_bar=h[:, :, None] * (r / v[:, None])[:, None, :],
     )
 
 # %% ../../nbs/19d_neighbours.ipynb #b2f20840
@@ -135,17 +135,17 @@ def set_terms(kernel: Kernel, X: ndarray, R: ndarray, noise: ndarray, members: n
     there = members >= 0
     pairs = there[:, :, None] & there[:, None, :]
     K, pull = kernel.stack_vjp(X[members])
-    S = np.where(pairs, K, 0.0)
-    diagonal = np.einsum("gbb->gb", S)
+    H = np.where(pairs, K, 0.0)
+    diagonal = np.einsum("gbb->gb", H)
     diagonal += np.where(there, noise[members], 1.0)
-    result = conditionals(S, np.where(there[:, :, None], R[members], 0.0))
-    S_bar = np.where(pairs, result.S_bar, 0.0)
-    of_noise = np.einsum("gbb->gb", S_bar) * noise[members]
+    result = conditionals(H, np.where(there[:, :, None], R[members], 0.0))
+    H_bar = np.where(pairs, result.H_bar, 0.0)
+    of_noise = np.einsum("gbb->gb", H_bar) * noise[members]
     mean_bar = np.zeros(R.shape)
     np.add.at(mean_bar, members[there], result.mean_bar[there])
     return SetTerms(
         value=float(np.sum(result.terms)),
-        kernel_bar=pull(S_bar),
+        kernel_bar=pull(H_bar),
         log_noise_bar=np.bincount(members[there], of_noise[there], len(noise)),
         mean_bar=mean_bar,
     )
@@ -156,7 +156,7 @@ TOGETHER = 256  # sets whose covariances are computed together
 
 @dataclass(frozen=True, eq=False)
 class NeighbourEvidence:
-    """The objective ℓ of a sample of rows (Equation 19d.1 of the site) as a function of a model
+    """The objective J of a sample of rows (Equation 19d.1 of the site) as a function of a model
     with Gaussian noise. Inducing features have no part in it.
 
     Attributes
@@ -187,8 +187,7 @@ class NeighbourEvidence:
             noise = sites.noise_variance / weight
             return [set_terms(model.kernel, rows.X, R, noise, members[part]) for part in parts]
 
-        starts = range(0, len(members), TOGETHER)
-        chunks = [slice(first, first + TOGETHER) for first in starts]
+        chunks = [slice(i, i + TOGETHER) for i in range(0, len(members), TOGETHER)]
         parts = [part for done in map_chunks(work, chunks) for part in done]
         sampled = self.lists.rows
         beyond = R.shape[1] * (weight[sampled] - 1.0)
@@ -251,7 +250,7 @@ def best_starts(
     order = np.argsort(values)[::-1]
     return [starts[i] for i in order[:BEST_STARTS]]
 
-# %% ../../nbs/19d_neighbours.ipynb #7e6b298f
+# %% ../../nbs/19d_neighbours.ipynb #3b996a9f
 def limit_noise(objective: Objective, least: float) -> None:
     """Keep the noise variance of an objective at or above a limit. Without noise the covariance of
     near rows is singular, and so is that of the sites after training.
@@ -263,7 +262,7 @@ def limit_noise(objective: Objective, least: float) -> None:
     objective.limits[0] = np.maximum(objective.limits[0], lowest)
     objective.start = np.clip(objective.start, *objective.limits)
 
-
+# %% ../../nbs/19d_neighbours.ipynb #7db0fc7f
 def one_after_the_other(rounds: Sequence[TrainingResult]) -> TrainingResult:
     """The last result, with the record of all."""
     history = np.concatenate([one.history for one in rounds])
@@ -279,7 +278,7 @@ def one_after_the_other(rounds: Sequence[TrainingResult]) -> TrainingResult:
         counts=counts,
     )
 
-
+# %% ../../nbs/19d_neighbours.ipynb #1430805e
 def with_clusters(model: Model, rows: Rows, rng: np.random.Generator) -> Model:
     """The model with inducing points at the centres of clusters of the rows in the coordinates of
     its kernel. Features of other kinds keep their places.
