@@ -39,7 +39,7 @@ __all__ = []
 class Settings:
     """The settings of a fit that later calls need.
 
-    `power` is α, () or (N,) of the rows; `local` what the argument asked for; `blocks` (N,) the
+    `power` is α, () or (N,) of the rows; `local` what the arguments ask for; `blocks` (N,) the
     number of each row's block.
     """
 
@@ -56,7 +56,7 @@ class Settings:
             power=np.asarray(data.power),
             jitter=options.jitter,
             tight=bool(options.tight),
-            local=options.local,
+            local=options._local,
             blocks=getattr(data.rows, "blocks", None),
         )
 
@@ -292,7 +292,7 @@ class FittedState:
             settings=replace(settings, power=np.asarray(settings.power, dtype=float)),
             posterior=posterior,
             report=Report(**saved["report"]),
-            local=LocalRows(**saved["local"]) if saved["local"] else None,
+            local=LocalRows(**saved["local"], kernel=model.kernel) if saved["local"] else None,
         )
 
 # %% ../../nbs/internals/estimators/state.ipynb #2fb312d8

@@ -40,13 +40,15 @@ def kmeans_points(
     rng: np.random.Generator,
     weight: ndarray | None = None,
     categorical_dims: Sequence[int] = (),
+    kernel: Kernel | None = None,
 ) -> ndarray:
     """Cluster centres (≤ M, D) of the data X (N, D) as inducing inputs, at most one for each
     distinct row (Equation 17b.1 of the site).
 
-    Each column is divided by its standard deviation for the clustering; `weight` (N,) has the
-    weights of the rows. In the columns `categorical_dims` (see `Kernel`) a centre takes the codes
-    of the nearest row. `rng` draws the starting centres and at most 20000 rows that are used. Cost
+    Rows are clustered in the coordinates of a `kernel`, if it is given, and otherwise with each
+    column divided by its standard deviation; `weight` (N,) has the weights of the rows. In the
+    columns `categorical_dims` (see `Kernel`) a centre takes the codes of the nearest row. `rng`
+    draws the starting centres and at most 20000 rows that are used. Cost
     O(NMD) a pass.
     """
     from sklearn.cluster import KMeans  # slow to import; predictions do without
@@ -61,15 +63,19 @@ def kmeans_points(
         return distinct
     share = np.bincount(number.ravel(), None if weight is None else weight[seen])
     scale = column_spread(distinct, share)
+    places = distinct / scale
+    if kernel is not None and kernel.coordinates(distinct[:1]).size:
+        places = kernel.coordinates(distinct)
     seed = int(rng.integers(2**31))
-    Z = (
-        KMeans(n_inducing, n_init=1, random_state=seed)
-        .fit(distinct / scale, sample_weight=share)
-        .cluster_centers_
-        * scale
-    )
+    clusters = KMeans(n_inducing, n_init=1, random_state=seed).fit(places, sample_weight=share)
+    centres = clusters.cluster_centers_
+    Z = centres * scale
+    if kernel is not None:
+        sizes = np.bincount(clusters.labels_, share)
+        sums = [np.bincount(clusters.labels_, share * column) for column in distinct.T]
+        Z = np.transpose(sums / sizes)
     if categorical_dims:
-        nearest = pairwise_distances_argmin(Z / scale, distinct / scale)
+        nearest = pairwise_distances_argmin(centres, places)
         Z[:, categorical_dims] = distinct[np.ix_(nearest, categorical_dims)]
     return Z
 
