@@ -149,6 +149,7 @@ def fitted():
 def test_predictions_are_local_and_a_file_has_the_same(fitted, tmp_path):
     model, inputs, targets = fitted
     assert model.diagnostics_["local"] == "40 neighbours"
+    assert "20 neighbours each; the noise is at its lower limit" in model.summary()
     assert np.max(np.abs(model.predict(inputs) - targets)) < 0.02
     model.save(tmp_path / "model.npz")
     assert_array_equal(load(tmp_path / "model.npz").predict(inputs), model.predict(inputs))

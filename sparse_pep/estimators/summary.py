@@ -35,6 +35,8 @@ def rows_of_fit(state: FittedState) -> Lines:
     if "n_evaluations" in record:
         counts = f"{state.report.n_iter} iterations, {record['n_evaluations']} evaluations"
         rows.append(("training", f"{counts}, {record['n_rejected']} rejected"))
+    if "trained_on" in record:
+        rows.append(("hyper-parameters from", record["trained_on"]))
     return rows
 
 

@@ -250,6 +250,11 @@ def best_starts(
     return [starts[i] for i in order[:BEST_STARTS]]
 
 # %% ../../nbs/19d_neighbours.ipynb #3b996a9f
+def variance_of(rows: Rows) -> float:
+    """The variance of the targets, averaged over outputs; 1 if they are constant."""
+    return float(np.mean(np.var(rows.y, axis=0))) or 1.0
+
+
 def limit_noise(objective: Objective, least: float) -> None:
     """Keep the noise variance of an objective at or above a limit. Without noise the covariance of
     near rows is singular, and so is that of the sites after training.
@@ -324,7 +329,7 @@ def train_on_neighbours(
         return maximise(objective, LBFGS(max_iter=max_iter), total, clock, options.progress)
 
     total = total_weight(rows)
-    variance = float(np.mean(np.var(rows.y, axis=0))) or 1.0
+    variance = variance_of(rows)
     few = neighbour_lists(model.kernel, rows.X, order, SAMPLED_ROWS // SHARE, N_NEAREST)
     noises = [share * variance for share in NOISES]
     starts = best_starts(model, NeighbourEvidence(rows, few), noises, fixed)
@@ -361,4 +366,7 @@ class OnNeighbours:
         result = train_on_neighbours(model, replace(problem, rows=self.rows), options, rng, clock)
         sets = min(SAMPLED_ROWS, self.rows.n_data)
         words = f"{sets} rows with {N_NEAREST} neighbours each"
+        least = LEAST_NOISE * variance_of(self.rows)
+        if np.any(np.asarray(result.model.likelihood.noise_variance) <= 1.001 * least):
+            words += f"; the noise is at its lower limit, {LEAST_NOISE:g} of the variance of y"
         return replace(result, entries={**result.entries, "trained_on": words})
