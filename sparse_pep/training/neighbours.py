@@ -249,12 +249,12 @@ def best_starts(
     order = np.argsort(values)[::-1]
     return [starts[i] for i in order[:BEST_STARTS]]
 
-# %% ../../nbs/19d_neighbours.ipynb #3b996a9f
+# %% ../../nbs/19d_neighbours.ipynb #077b2fad
 def variance_of(rows: Rows) -> float:
     """The variance of the targets, averaged over outputs; 1 if they are constant."""
     return float(np.mean(np.var(rows.y, axis=0))) or 1.0
 
-
+# %% ../../nbs/19d_neighbours.ipynb #3b996a9f
 def limit_noise(objective: Objective, least: float) -> None:
     """Keep the noise variance of an objective at or above a limit. Without noise the covariance of
     near rows is singular, and so is that of the sites after training.
