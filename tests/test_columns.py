@@ -130,6 +130,57 @@ def test_what_the_user_says_decides():
     assert only(pd.Categorical(["1", "2"] * 6), a="number")[1][:2, 0].tolist() == [1.0, 2.0]
 
 
+STORES = [f"S{k % 150:03}" for k in range(8000)]
+
+
+def test_many_levels_of_enough_rows_are_told_apart():
+    column, X = only(STORES)
+    assert len(column.levels) == 150
+    assert not column.pooled
+    assert X.shape == (8000, 30)
+    assert len(np.unique(X, axis=0)) == 150
+    assert "150 levels" in column.done
+    assert len(only([*STORES, *["x"] * 9, "y"])[0].levels) == 150  # and rare ones are pooled
+    column, X = only([*STORES, "x", "y", None])
+    assert column.names[-2:] == ["a=(other)", "a=(missing)"]
+    assert X[-3:, -2:].tolist() == [[1, 0], [1, 0], [0, 1]]
+    assert not X[-3:, :-2].any()
+
+
+def test_the_codes_of_levels_follow_from_their_names():
+    few = Columns.of(pd.DataFrame({"a": STORES[:4000], "b": np.arange(4000.0)}))
+    more = Columns.of(pd.DataFrame({"a": [*STORES, *["A"] * 99], "b": np.arange(8099.0)}))
+    table = pd.DataFrame({"a": [*STORES[:9], "new"], "b": 0.0})
+    np.testing.assert_array_equal(few.transform(table)[:, :30], more.transform(table)[:, :30])
+    assert not few.transform(table)[-1].any()
+    assert Columns.from_json(few.to_json()) == few
+
+
+def test_frequent_levels_have_columns_of_their_own_if_they_are_nearly_all_rows():
+    values = ["US"] * 9000 + [f"x{k % 60}" for k in range(900)]
+    column = only(values)[0]
+    assert len(column.levels) == 30
+    assert column.pooled
+    assert "a=US" in column.names
+
+
+def test_a_category_that_the_user_names_is_kept():
+    assert only([f"x{k // 3}" for k in range(900)])[0].kind == "left out"
+    for times in (3, 1):
+        column, X = only([f"x{k // times}" for k in range(900)], a="category")
+        assert len(column.levels) == 900 // times
+        assert len(np.unique(X, axis=0)) == 900 // times
+
+
+def test_many_levels_are_learned():
+    rng = np.random.default_rng(0)
+    store = rng.integers(0, 40, 2000)
+    table = pd.DataFrame({"x": rng.uniform(size=2000), "store": [f"S{k}" for k in store]})
+    y = 5.0 * rng.normal(size=40)[store] + 0.3 * rng.normal(size=2000)
+    model = SparsePEPRegressor(n_inducing=40, training=LBFGS(max_iter=200), random_state=0)
+    assert model.fit(table, y).score(table, y) > 0.97
+
+
 def test_whole_numbers_identify_rows_only_if_their_name_says_so():
     numbers = np.arange(12)
     table = pd.DataFrame(

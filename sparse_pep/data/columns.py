@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
@@ -256,6 +257,20 @@ class Unseen(NamedTuple):
     done: str  # how it is treated
 
 
+MOST_LEVELS = 30  # with a column for each
+
+
+def level_rows(levels: Sequence[str]) -> ndarray:
+    """What stands in the columns of a category for each level (L, d): 1 in a column of its own; or
+    if there are more than `MOST_LEVELS`, that many signs, which follow from the name.
+    """
+    if len(levels) <= MOST_LEVELS:
+        return np.eye(len(levels))
+    names = (blake2b(level.encode(errors="replace"), digest_size=4) for level in levels)
+    digests = np.array([[*name.digest()] for name in names], dtype=np.uint8)
+    return 2.0 * np.unpackbits(digests, axis=1)[:, :MOST_LEVELS] - 1.0
+
+
 @dataclass(frozen=True)
 class Column:
     """What a column of a table is treated as, and how it becomes numbers: its kind ("number",
@@ -284,6 +299,8 @@ class Column:
         ends = [""]
         if self.kind == "category":
             ends = [f"={level}" for level in self.levels]
+        if len(ends) > MOST_LEVELS:
+            ends = [f"=sign {place + 1}" for place in range(MOST_LEVELS)]
         if self.pooled:
             ends.append(f"={OTHER}")
         for period in self.periods:
@@ -297,7 +314,7 @@ class Column:
         kind.
         """
         if self.kind == "category":
-            return self.one_hot(as_labels(cells))
+            return self.level_columns(as_labels(cells))
         values = values_in(cells, self.form or "number", self.name)
         empty = np.isnan(values)
         values = np.where(empty, self.fill, values)
@@ -309,21 +326,25 @@ class Column:
             columns.append(empty)
         return np.column_stack(columns).astype(float)
 
-    def one_hot(self, labels: Labels) -> ndarray:
-        """The columns (n, d) of a category: 1 in that of the level, 0 elsewhere. An unseen level
-        has 0 everywhere, unless rare levels are pooled.
+    def level_columns(self, labels: Labels) -> ndarray:
+        """The columns (n, d) of a category: those of `level_rows`, and a 1 in a column of their own
+        for rare levels and for empty cells. An unseen level has 0 everywhere, unless rare levels
+        are pooled.
         """
-        width = len(self.names)
-        places = {level: k for k, level in enumerate(self.levels)}
-        other = width  # the row of zeros
+        other = len(self.levels)
+        missing = other + 1
+        rows = np.zeros((missing + 1, len(self.names)))
+        codes = level_rows(self.levels)
+        rows[:other, : codes.shape[1]] = codes
         if self.pooled:
-            other = len(self.levels)
-        missing = other
+            rows[other:, codes.shape[1]] = 1.0
         if self.gaps:
-            missing = width - 1
+            rows[missing] = 0.0
+            rows[missing, -1] = 1.0
+        places = {level: k for k, level in enumerate(self.levels)}
         places |= {text: missing for text in labels.texts if text.casefold() in UNNAMED}
         taken = labels.spread([places.get(text, other) for text in labels.texts], missing)
-        return np.eye(width + 1, width)[taken]
+        return rows[taken]
 
     @property
     def treatment(self) -> str:
@@ -482,8 +503,8 @@ def refuse_odd_cells(name: str, seen: ColumnStats, option: str) -> None:
 
 def has_few_levels(seen: ColumnStats) -> bool:
     """Whether a column has a few different values, none of them rare."""
-    least = max(FEWEST, RARE * seen.rows)
-    return len(seen.texts) <= MOST_LEVELS and min(seen.texts.values(), default=0) >= least
+    rarest = min(seen.texts.values(), default=0)
+    return len(seen.texts) <= MOST_LEVELS and rarest >= max(FEWEST, RARE * seen.rows)
 
 
 def refuse_two_groupings(name: str, seen: ColumnStats) -> None:
@@ -585,7 +606,7 @@ def counted(number: int, noun: str) -> str:
 # %% ../../nbs/internals/data/columns.ipynb #710ceaef
 RARE = 0.01
 FEWEST = 2
-MOST_LEVELS = 30
+MOST_ROWS = 0.9  # of all, that is enough for levels with a column for each
 
 
 def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
@@ -597,20 +618,31 @@ def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
         return left_out(name, f"it is {next(iter(counts))[:40]!r} in all rows")
     if not forced and seen.distinct and seen.n_values >= min(ENOUGH_ROWS, seen.rows):
         return left_out(name, "it identifies rows")
-    least = max(FEWEST, RARE * seen.rows)
-    frequent = [level for level, count in counts.most_common(MOST_LEVELS) if count >= least]
+    least = fewest_rows(seen)
+    if forced:
+        least = min(FEWEST, max(counts.values(), default=0))
+    frequent = [level for level, count in counts.most_common() if count >= least]
+    if sum(count for _, count in counts.most_common(MOST_LEVELS)) >= MOST_ROWS * seen.n_values:
+        frequent = frequent[:MOST_LEVELS]
     n_rare = len(counts) - len(frequent)
     gaps = seen.empty > 0
     if not frequent and not gaps:
-        reason = f"each of its {n_rare} levels is rare, so that nothing can be learned about them"
-        return left_out(name, reason)
+        reason = f"each of its {n_rare} levels has fewer than {math.ceil(least)} rows, too few to "
+        return left_out(name, reason + "learn about them")
     done = levels_kept(len(frequent), n_rare, seen.empty)
     return Column(name, "category", done, tuple(sorted(frequent)), n_rare > 0, gaps)
+
+
+def fewest_rows(seen: ColumnStats) -> float:
+    """The number of rows from which on a level is not rare."""
+    return max(FEWEST, min(ENOUGH_ROWS, RARE * seen.rows))
 
 
 def levels_kept(n_levels: int, n_rare: int, n_empty: int) -> str:
     """What is done with the levels of a category, in words."""
     done = f"{counted(n_levels, 'level')}, a column for each"
+    if n_levels > MOST_LEVELS:
+        done = f"{n_levels} levels, each with signs of its own in {MOST_LEVELS} columns"
     if n_rare:
         done += f"; {counted(n_rare, 'rare level')} pooled"
     if n_empty:
