@@ -618,12 +618,10 @@ def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
         return left_out(name, f"it is {next(iter(counts))[:40]!r} in all rows")
     if not forced and seen.distinct and seen.n_values >= min(ENOUGH_ROWS, seen.rows):
         return left_out(name, "it identifies rows")
-    least = fewest_rows(seen)
+    least = max(FEWEST, min(ENOUGH_ROWS, RARE * seen.rows))
     if forced:
         least = min(FEWEST, max(counts.values(), default=0))
-    frequent = [level for level, count in counts.most_common() if count >= least]
-    if sum(count for _, count in counts.most_common(MOST_LEVELS)) >= MOST_ROWS * seen.n_values:
-        frequent = frequent[:MOST_LEVELS]
+    frequent = frequent_levels(counts, least)
     n_rare = len(counts) - len(frequent)
     gaps = seen.empty > 0
     if not frequent and not gaps:
@@ -633,9 +631,13 @@ def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
     return Column(name, "category", done, tuple(sorted(frequent)), n_rare > 0, gaps)
 
 
-def fewest_rows(seen: ColumnStats) -> float:
-    """The number of rows from which on a level is not rare."""
-    return max(FEWEST, min(ENOUGH_ROWS, RARE * seen.rows))
+def frequent_levels(counts: Counter[str], least: float) -> list[str]:
+    """The levels with at least so many rows, the most frequent first, and of these as many as can
+    have a column each if they hold nearly all rows.
+    """
+    frequent = [level for level, count in counts.most_common() if count >= least]
+    most = sum(count for _, count in counts.most_common(MOST_LEVELS))
+    return frequent[:MOST_LEVELS] if most >= MOST_ROWS * counts.total() else frequent
 
 
 def levels_kept(n_levels: int, n_rare: int, n_empty: int) -> str:
