@@ -532,3 +532,39 @@ def test_parameters_that_are_kept_as_given_have_no_mean_of_their_own():
     counts = 5.0 + (X_FAR[:, 0] > 0.5)
     model = SparsePEP(likelihood="poisson", training=None).fit(X_FAR, counts)
     assert model.mean_.parameters() == {}
+
+
+def series_with_outages():
+    rng = np.random.default_rng(2)
+    hours = np.arange(300.0)
+    y = 103.0 + 0.7 * np.sin(2.0 * np.pi * hours / 24.0) + 0.4 * rng.normal(size=300)
+    for start, length in ((100, 5), (200, 8)):
+        y[start : start + length] = 25.0 + rng.uniform(0.0, 40.0, length)
+    rows = np.sort(rng.permutation(300)[:225])
+    return hours[rows, None], y[rows]
+
+
+@pytest.mark.parametrize("column", [False, True])
+def test_outages_are_not_explained_as_noise_that_costs_nothing(column):
+    X, y = series_with_outages()
+    with pytest.warns(UserWarning, match="cannot be trusted.* at power 0 was taken"):
+        model = SparsePEPRegressor(random_state=0).fit(X, y[:, None] if column else y)
+    direct = SparsePEPRegressor(random_state=0, power=0.0).fit(X, y)
+    low, _ = model.log_marginal_likelihood_bounds()
+    assert model.power_ == 0.0 and model.diagnostics_["power_replaced"] == 0.5
+    assert low == pytest.approx(direct.log_marginal_likelihood_bounds()[0], rel=1e-3)
+
+
+def test_a_power_near_1_is_kept_with_a_warning():
+    X, y = series_with_outages()
+    with pytest.warns(UserWarning, match="cannot be trusted.*Compare with `power=0.0`"):
+        model = SparsePEPRegressor(random_state=0, power=1.0).fit(X, y)
+    assert model.power_ == 1.0
+
+
+def test_a_fit_with_narrow_bounds_keeps_its_power_in_silence():
+    X, y = series_with_outages()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = SparsePEPRegressor(random_state=0, n_inducing=30).fit(X[:60], y[:60])
+    assert model.power_ == 0.5

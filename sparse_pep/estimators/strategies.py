@@ -16,6 +16,7 @@ from ..training import LBFGS, TrainingOptions, train
 from ..training.neighbours import OnNeighbours
 from sparse_pep.training.strategies import (
     Growth,
+    Guarded,
     Monotone,
     OnUniqueRows,
     PowerByName,
@@ -42,6 +43,16 @@ def training_of(options: Arguments, data: Data) -> Strategy:
     return train
 
 
+def is_guarded(options: Arguments, data: Data) -> bool:
+    """Whether the evidence after training is compared with its bounds: where something is trained
+    on rows in memory that have one power, and predictions rely on the inducing variables.
+    """
+    one_power = data.power is None or data.power.ndim == 0
+    trains = options.training is not None and not np.all(data.constant)
+    is_global = options.local is None and not options._on_neighbours
+    return trains and data.in_memory and one_power and is_global
+
+
 def strategy_for(options: Arguments, data: Data) -> Strategy:
     """The strategies that the arguments ask for, one around the other."""
     strategy = training_of(options, data)
@@ -51,6 +62,8 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
         strategy = Growth(Rows(data.places, weight=data.sample.weight), strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)
+    if is_guarded(options, data):
+        strategy = Guarded(strategy)
     if isinstance(options.power, str):
         strategy = PowerByName(options.power, data.sample, strategy)
     return strategy
