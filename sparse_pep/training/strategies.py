@@ -204,7 +204,7 @@ class PowerByName:
             result, problem=result.problem or problem, entries={**result.entries, **entries}
         )
 
-# %% ../../nbs/19c_strategies.ipynb #f0ddbea4
+# %% ../../nbs/19c_strategies.ipynb #9491354e
 WIDE = 5.0  # nats per data point between the bounds, above which the evidence tells nothing
 HIGHEST_REPLACED = 0.5  # power; a higher one is kept
 
@@ -216,7 +216,7 @@ def bounds_per_row(model: Model, problem: Problem) -> tuple[float, float]:
     low, high = np.divide(model_bounds(model, problem), n_outputs * total_weight(rows))
     return float(low), float(high)
 
-
+# %% ../../nbs/19c_strategies.ipynb #f0ddbea4
 @dataclass(frozen=True, eq=False)
 class Guarded:
     """Training, and once more at power 0 if the evidence of the result cannot be trusted.
