@@ -111,6 +111,29 @@ def test_what_a_column_is_treated_as(case):
     assert np.all(np.isfinite(X))
 
 
+@pytest.mark.parametrize(
+    "form", ["%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%YQ", "Q %Y"]
+)
+@pytest.mark.parametrize("kinds", [{}, {"a": "date"}])
+def test_months_and_quarters_are_dates(form, kinds):
+    start = pd.date_range("1990-01-01", periods=48, freq="QS" if "Q" in form else "MS")
+    quarters = start.quarter.astype(str)
+    texts = start.strftime(form.replace("%YQ", "%Y-Q#").replace("Q %Y", "Q# %Y"))
+    texts = [text.replace("#", quarter) for text, quarter in zip(texts, quarters, strict=True)]
+    column, X = only(texts, **kinds)
+    assert (column.kind, column.periods) == ("date", ("year",))
+    assert X[:, 0].tolist() == [*(start - start[0]).days]
+
+
+@pytest.mark.parametrize("form", ["%m/%d/%Y %I:%M %p", "%d %b %Y %I:%M:%S %p", "%B %d, %Y %H:%M"])
+def test_times_of_day_in_halves_and_months_in_words(form):
+    hours = pd.date_range("2021-01-01", periods=900, freq="h")
+    column, X = only(hours.strftime(form).tolist())
+    assert (column.kind, column.periods) == ("date", ("week", "day"))
+    assert np.allclose(X[:, 0], np.arange(900) / 24)
+    assert only(hours.strftime("%I:%M %p").tolist())[0].form == "h:m"
+
+
 def test_what_the_user_says_decides():
     assert only([1.0, 2.0] * 6, a="category")[0].names == ["a=1", "a=2"]
     assert only(["3/1/2024", "5/2/2024"] * 6, a="M/D/Y")[1][:2, 0].tolist() == [0.0, 62.0]

@@ -80,16 +80,30 @@ def to_number(cell: str, kind: str = "number", decimal: str = ".") -> float:
         return words.get(cell.casefold(), math.nan)
 
 # %% ../../nbs/internals/data/cells.ipynb #4d22c665
-FORMS = {  # of dates in text, and how pandas reads them with one mark
-    "Y-M-D": (r"\d{4}[-/.]\d\d?[-/.]\d\d?", "%Y_%m_%d"),
-    "D.M.Y": (r"\d\d?\.\d\d?\.\d{4}", "%d_%m_%Y"),
-    "D/M/Y": (r"\d\d?[-/]\d\d?[-/]\d{4}", "%d_%m_%Y"),
-    "M/D/Y": (r"\d\d?[-/]\d\d?[-/]\d{4}", "%m_%d_%Y"),
-    "h:m": ("", ""),  # as a time of the first day
+NAMES_OF_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+MONTHS = {name: str(k + 1) for k, name in enumerate(NAMES_OF_MONTHS)}
+QUARTERS = {"1": "1", "2": "4", "3": "7", "4": "10"}  # and their first months
+YEAR, MONTH, DAY = r"(?P<year>\d{4})", r"(?P<month>\d\d?)", r"(?P<day>\d\d?)"
+WORD = rf"(?P<month>(?i:{'|'.join(MONTHS)})[A-Za-z]*)"
+QUARTER = "[Qq](?P<quarter>[1-4])"
+FORMS = {  # of dates in text
+    "Y-M-D": f"{YEAR}[-/.]{MONTH}[-/.]{DAY}",
+    "D.M.Y": rf"{DAY}\.{MONTH}\.{YEAR}",
+    "D/M/Y": f"{DAY}[-/]{MONTH}[-/]{YEAR}",
+    "M/D/Y": f"{MONTH}[-/]{DAY}[-/]{YEAR}",
+    "D Mon Y": f"{DAY}[ .-]*{WORD}[ .,-]*{YEAR}",
+    "Mon D Y": f"{WORD}[ .]*{DAY}[ ,]+{YEAR}",
+    "Y-M": f"{YEAR}[-/]{MONTH}",
+    "M/Y": f"{MONTH}[-/]{YEAR}",
+    "Mon Y": f"{WORD}[ .,/-]*{YEAR}",
+    "Y-Q": f"{YEAR}[ /-]?{QUARTER}",
+    "Q Y": f"{QUARTER}[ /-]?{YEAR}",
+    "h:m": "",  # as a time of the first day
 }
 CLOCKS = [
     "",
     *(f" {clock}{zone}" for clock in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f") for zone in ("", "%z")),
+    *(f" {clock}{half}" for clock in ("%I:%M", "%I:%M:%S") for half in ("%p", " %p")),
 ]
 START = np.datetime64("1970-01-01")
 
@@ -106,19 +120,29 @@ def days_in(texts: Sequence[str], form: str) -> ndarray:
     """
     column = pd.Series(list(texts), dtype=object)
     if form == "h:m":
-        clocks = column.str.fullmatch(r"\d\d?:\d\d(:\d\d(\.\d+)?)?").to_numpy(bool)
+        shape = r"\d\d?:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?"
+        clocks = column.str.fullmatch(shape).to_numpy(bool)
         return np.where(clocks, days_in("1970-1-1 " + column, "Y-M-D"), np.nan)
-    shape, order = FORMS[form]
-    parts = column.str.extract(rf"^({shape})(?:[ T]+(\d\d?:\d\d.*))?$")
-    column = parts[0].str.replace("[-/.]", "_", regex=True) + (" " + parts[1]).fillna("")
+    parts = column.str.extract(rf"^{FORMS[form]}(?:[ T]+(?P<clock>\d\d?:\d\d.*))?$")
     days = np.full(len(column), np.nan)
-    if not column.notna().any():
+    if not parts["year"].notna().any():
         return days
+    column = parts["year"] + "_" + month_of(parts) + "_" + parts.get("day", "1")
+    column += (" " + parts["clock"]).fillna("")
     for clock in CLOCKS:
         unread = np.isnan(days)
-        dates = pd.to_datetime(column[unread], format=order + clock, errors="coerce", utc=True)
+        form = "%Y_%m_%d" + clock
+        dates = pd.to_datetime(column[unread], format=form, errors="coerce", utc=True)
         days[unread] = days_of(dates.dt.tz_localize(None).to_numpy())
     return days
+
+
+def month_of(parts: pd.DataFrame) -> pd.Series:
+    """The numbers of the months in the parts of dates, as texts."""
+    if "quarter" in parts:
+        return parts["quarter"].map(QUARTERS)
+    words = parts["month"].str[:3].str.lower().map(MONTHS)
+    return words.fillna(parts["month"])
 
 # %% ../../nbs/internals/data/cells.ipynb #1cfb884c
 class Labels(NamedTuple):

@@ -23,9 +23,11 @@ from sparse_pep.data.cells import (
     ABSENT,
     FORMS,
     GROUPED,
+    QUARTER,
     START,
     TRUE_AND_FALSE,
     UNNAMED,
+    WORD,
     Cells,
     Labels,
     Table,
@@ -214,7 +216,7 @@ def readings(texts: Sequence[str], decimal: str = ".") -> dict[str, ndarray]:
         "odd": np.where(np.isnan(numbers) & ~absent, 0.0, np.nan),
     }
     values |= number_shapes(column, np.isfinite(numbers), decimal)
-    begins = column.str.match(r"[\d$€£.,+<>≤≥~≈(\[-]").to_numpy(bool)
+    begins = column.str.match(rf"[\d$€£.,+<>≤≥~≈(\[-]|{WORD}|{QUARTER}").to_numpy(bool)
     unread = np.isnan(numbers) & ~absent & begins
     if not np.any(unread):
         return values
@@ -445,7 +447,7 @@ def date_form(name: str, seen: ColumnStats, option: str) -> str:
             f"which day and month cannot be told apart; name the form, {option} "
             f"{name}=D/M/Y or {name}=M/D/Y."
         )
-    return forms[0] if forms else "Y-M-D"
+    return max(FORMS, key=lambda form: (form in forms, seen.form(form).count))
 
 # %% ../../nbs/internals/data/columns.ipynb #f3622c3b
 REMEDIES = {  # for numbers that a person must correct
