@@ -83,7 +83,9 @@ def to_number(cell: str, kind: str = "number", decimal: str = ".") -> float:
 NAMES_OF_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
 MONTHS = {name: str(k + 1) for k, name in enumerate(NAMES_OF_MONTHS)}
 QUARTERS = {"1": "1", "2": "4", "3": "7", "4": "10"}  # and their first months
-YEAR, MONTH, DAY = r"(?P<year>\d{4})", r"(?P<month>\d\d?)", r"(?P<day>\d\d?)"
+YEAR = r"(?P<year>\d{4})"
+MONTH = r"(?P<month>\d\d?)"
+DAY = r"(?P<day>\d\d?)"
 WORD = rf"(?P<month>(?i:{'|'.join(MONTHS)})[A-Za-z]*)"
 QUARTER = "[Qq](?P<quarter>[1-4])"
 FORMS = {  # of dates in text
