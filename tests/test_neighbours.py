@@ -116,7 +116,7 @@ def test_gradient_equals_finite_differences_for_everything_at_once():
     model = Model(kernel, InducingPoints(inputs[:2]), noise, LinearMean(0.2, [0.1, -0.3, 0.1]))
     rows = Rows(inputs, Y, 1.0 + np.arange(60) % 2, 0.02)
     lists = neighbour_lists(kernel, inputs, RNG.permutation(60), 20, 6)
-    evidence = NeighbourEvidence(rows, lists)
+    evidence = NeighbourEvidence(rows, lists, jitter=0.01)
     _, gradient = evidence(model)
     parameters = model.parameters()
     claimed, numeric = slopes(
@@ -170,3 +170,40 @@ def test_later_data_keep_the_hyper_parameters(fitted):
     for name, value in before.items():
         if "features" not in name:
             assert_array_equal(first.parameters()[name], value)
+
+
+def noisy(seed=3):
+    """Rows with a smooth function and noise of variance 0.01."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.uniform(0.0, 5.0, size=(400, 2))
+    return inputs, np.sin(2.0 * inputs[:, 0]) * np.cos(inputs[:, 1]) + 0.1 * rng.normal(size=400)
+
+
+@pytest.mark.parametrize("way", ["copies", "weights"])
+def test_copies_of_rows_do_not_remove_the_noise(way):
+    inputs, targets = noisy()
+    weight = np.where(np.arange(400) % 2, 1, 3)
+    model = SparsePEPRegressor(training="neighbours", random_state=0, standardize=False)
+    if way == "copies":
+        model.fit(np.repeat(inputs, weight, axis=0), np.repeat(targets, weight))
+    else:
+        model.fit(inputs, targets, sample_weight=weight)
+    assert 0.007 < model.noise_variance_ < 0.014
+
+
+def test_a_function_without_noise_is_predicted_without_it():
+    inputs, _ = noisy()
+    targets = np.sin(2.0 * inputs[:, 0]) * np.cos(inputs[:, 1])
+    model = SparsePEPRegressor(training="neighbours", random_state=0).fit(
+        inputs[:300], targets[:300]
+    )
+    assert np.sqrt(np.mean((model.predict(inputs[300:]) - targets[300:]) ** 2)) < 0.003
+
+
+def test_points_are_clustered_for_kernels_of_several_parts():
+    inputs, targets = noisy()
+    kernel = SquaredExponential(1.0, [1.0, 1.0]) + Periodic(0.5, 1.0, 2.0) + Linear(0.1)
+    model = SparsePEPRegressor(training="neighbours", kernel=kernel, n_inducing=20, random_state=0)
+    model.fit(inputs, targets)
+    assert model.features_.Z.shape == (20, 2)
+    assert np.sqrt(np.mean((model.predict(inputs) - targets) ** 2)) < 0.12

@@ -69,8 +69,9 @@ def kmeans_points(
     seed = int(rng.integers(2**31))
     clusters = KMeans(n_inducing, n_init=1, random_state=seed).fit(places, sample_weight=share)
     centres = clusters.cluster_centers_
-    Z = centres * scale
-    if kernel is not None:
+    if kernel is None:
+        Z = centres * scale
+    else:
         sizes = np.bincount(clusters.labels_, share)
         sums = [np.bincount(clusters.labels_, share * column) for column in distinct.T]
         Z = np.transpose(sums / sizes)

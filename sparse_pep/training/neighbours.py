@@ -72,17 +72,29 @@ def nearest_before(places: ndarray, ranks: ndarray, k: int) -> ndarray:
 
 # %% ../../nbs/19d_neighbours.ipynb #611fe6ce
 def neighbour_lists(
-    kernel: Kernel, X: ndarray, order: ndarray, n_rows: int, k: int
+    kernel: Kernel,
+    X: ndarray,
+    order: ndarray,
+    n_rows: int,
+    k: int,
+    weight: ndarray | None = None,
 ) -> NeighbourLists:
     """The lists of a sample of at most `n_rows` rows of X (N, D), evenly spread over the `order`
-    (N,) of all rows, with k neighbours each.
+    (N,) of all rows, with k neighbours each. With weights (N,), a row is drawn the more often the
+    larger its weight is, and the scale refers to their sum.
     """
     N = len(X)
     S = min(N, n_rows)
-    ranks = np.arange(1, S + 1) * N // S - 1
+    if weight is None:
+        ranks = np.arange(1, S + 1) * N // S - 1
+        total = float(N)
+    else:
+        ends = np.cumsum(weight[order])
+        total = float(ends[-1])
+        ranks = np.searchsorted(ends, np.arange(0.5, S) * total / S)
     nearest = nearest_before(kernel.coordinates(X)[order], ranks, min(k, max(1, N - 1)))
     neighbours = np.where(nearest < 0, -1, order[nearest])
-    return NeighbourLists(order[ranks], neighbours, N / len(ranks))
+    return NeighbourLists(order[ranks], neighbours, total / S)
 
 # %% ../../nbs/19d_neighbours.ipynb #d8a67f83
 class Conditionals(NamedTuple):
@@ -127,19 +139,28 @@ class SetTerms(NamedTuple):
     mean_bar: ndarray  # (N, K), in the prior means
 
 
-def set_terms(kernel: Kernel, X: ndarray, R: ndarray, noise: ndarray, members: ndarray) -> SetTerms:
-    """The terms of the sets `members` (G, b) of rows of X (N, D), with residuals R (N, K) and noise
-    variances (N,). The number −1 is an empty place.
+def set_terms(
+    kernel: Kernel,
+    X: ndarray,
+    R: ndarray,
+    noise: ndarray,
+    members: ndarray,
+    jitter: float = 0.0,
+) -> SetTerms:
+    """The terms of the sets `members` (G, b) of rows of X (N, D), with residuals R (N, K), noise
+    variances (N,) and the relative `jitter` of prior variances. The number −1 is an empty place.
     """
     there = members >= 0
     pairs = there[:, :, None] & there[:, None, :]
     K, pull = kernel.stack_vjp(X[members])
     H = np.where(pairs, K, 0.0)
-    diagonal = np.einsum("gbb->gb", H)
+    diagonal = np.einsum("gbb->gb", H)  # a view
+    diagonal *= 1.0 + jitter
     diagonal += np.where(there, noise[members], 1.0)
     result = conditionals(H, np.where(there[:, :, None], R[members], 0.0))
     H_bar = np.where(pairs, result.H_bar, 0.0)
     of_noise = np.einsum("gbb->gb", H_bar) * noise[members]
+    np.einsum("gbb->gb", H_bar)[...] *= 1.0 + jitter
     mean_bar = np.zeros(R.shape)
     np.add.at(mean_bar, members[there], result.mean_bar[there])
     return SetTerms(
@@ -164,10 +185,14 @@ class NeighbourEvidence:
         All rows, in memory.
     lists : NeighbourLists
         The sample, with the neighbours of its rows.
+    jitter : float
+        The fraction of each prior variance that is added to it, as to those of the inducing
+        variables.
     """
 
     rows: Rows
     lists: NeighbourLists
+    jitter: float = 0.0
 
     def __call__(self, model: Model) -> tuple[CachedEvaluation, ndarray]:
         """The value in nats, and its gradient (P,) with respect to `model.theta`. LinAlgError if it
@@ -184,7 +209,8 @@ class NeighbourEvidence:
 
         def work(parts: Sequence[slice]) -> list[SetTerms]:
             noise = sites.noise_variance / weight
-            return [set_terms(model.kernel, rows.X, R, noise, members[part]) for part in parts]
+            sets = [members[part] for part in parts]
+            return [set_terms(model.kernel, rows.X, R, noise, one, self.jitter) for one in sets]
 
         chunks = [slice(i, i + TOGETHER) for i in range(0, len(members), TOGETHER)]
         parts = [part for done in map_chunks(work, chunks) for part in done]
@@ -319,21 +345,25 @@ def train_on_neighbours(
     rng = rng or np.random.default_rng(0)
     clock = clock or Clock(options.optimiser.max_time)
     rows = problem.rows
+    weight = weights_of(rows)
     order = rng.permutation(rows.n_data)
     fixed = {*options.fixed, *(name for name in model.parameters() if "features." in name)}
 
+    def evidence_near(start: Model, n_rows: int) -> NeighbourEvidence:
+        lists = neighbour_lists(start.kernel, rows.X, order, n_rows, N_NEAREST, weight)
+        return NeighbourEvidence(rows._replace(weight=1.0), lists, problem.jitter)
+
     def climb(start: Model, n_rows: int, max_iter: int) -> TrainingResult:
-        lists = neighbour_lists(start.kernel, rows.X, order, n_rows, N_NEAREST)
-        objective = Objective(start, NeighbourEvidence(rows, lists), fixed)
+        objective = Objective(start, evidence_near(start, n_rows), fixed)
         limit_noise(objective, LEAST_NOISE * variance)
         return maximise(objective, LBFGS(max_iter=max_iter), total, clock, options.progress)
 
     total = total_weight(rows)
     variance = variance_of(rows)
-    few = neighbour_lists(model.kernel, rows.X, order, SAMPLED_ROWS // SHARE, N_NEAREST)
     noises = [share * variance for share in NOISES]
-    starts = best_starts(model, NeighbourEvidence(rows, few), noises, fixed)
-    first = [climb(start, SAMPLED_ROWS // SHARE, STEPS) for start in starts]
+    few = SAMPLED_ROWS // SHARE
+    starts = best_starts(model, evidence_near(model, few), noises, fixed)
+    first = [climb(start, few, STEPS) for start in starts]
     rounds = [max(first, key=attrgetter("objective"))]
     while len(rounds) < 3 and not clock.is_over:
         rounds.append(climb(rounds[-1].model, SAMPLED_ROWS, options.optimiser.max_iter))
