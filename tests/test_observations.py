@@ -224,3 +224,25 @@ def test_what_has_no_meaning_is_refused_in_one_line(make, words):
     with pytest.raises((ValueError, NotImplementedError), match=words) as refusal:
         make()
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("frequency", [1.0, 1.5, 2.0])
+def test_slopes_at_the_places_of_values_are_used_in_full(frequency):
+    x = np.linspace(0.0, 6.0, 7)[:, None]
+    t = np.linspace(0.0, 6.0, 61)[:, None]
+    values = Value(x, np.sin(frequency * x[:, 0]))
+    slopes = Slope(x, 0, frequency * np.cos(frequency * x[:, 0]))
+    with pytest.warns(UserWarning, match="reduced from 100 to 14"):
+        model = SparsePEPRegressor(random_state=0).fit([values, slopes])
+    assert np.max(np.abs(model.predict(t) - np.sin(frequency * t[:, 0]))) < 1e-3
+
+
+def test_values_that_are_repeated_at_one_place_are_one_place():
+    x = np.repeat(np.linspace(0.0, 6.0, 5), 2)[:, None]
+    observed = [
+        Value(x, np.sin(x[:, 0]) + np.tile([0.1, -0.1], 5)),
+        Slope(x[::2], 0, np.cos(x[::2, 0])),
+    ]
+    with pytest.warns(UserWarning, match="reduced from 100 to 10"):
+        model = SparsePEPRegressor(random_state=0).fit(observed)
+    assert len(np.unique(model.features_.Z)) == 10

@@ -32,7 +32,12 @@ from sparse_pep.estimators.ingest import (
     require_noise_for_known_variance,
 )
 from .inputs import InputColumns
-from .starting import require_trainable_units, starting_model
+from sparse_pep.estimators.starting import (
+    number_of_points,
+    require_trainable_units,
+    searches_lengthscale,
+    starting_model,
+)
 from .state import FittedState, Settings, publish, restored_on_failure
 from .strategies import strategy_for, training_options
 from sparse_pep.estimators.update import (
@@ -45,6 +50,7 @@ from ..inference import Rows
 from ..likelihoods import Likelihood
 from ..model import Model
 from ..training import TrainingResult
+from ..training.initialise import search_initial_lengthscale
 
 # %% auto #0
 __all__ = []
@@ -56,12 +62,19 @@ if TYPE_CHECKING:
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
 def start_of(data: Data, likelihood: Likelihood, options: Arguments, run: Run) -> Model:
     """The model from which a fit starts."""
-    values = (data.values or data).sample
-    places = data.sample if data.values is None else Rows(data.places)
     if options.training is not None:
+        values = (data.values or data).sample
         require_trainable_units(values, likelihood, options._scales)
-    start = starting_model(options, values, places, likelihood, run.rng)
-    return start if data.parts is None else with_observation_model(start, data)
+    if data.values is None:
+        return starting_model(options, data.sample, data.sample, likelihood, run.rng)
+    places = Rows(data.places_for(number_of_points(options)))
+    start = starting_model(
+        options, data.values.sample, places, likelihood, run.rng, of_functionals=True
+    )
+    start = with_observation_model(start, data)
+    if searches_lengthscale(options, start.likelihood):
+        return search_initial_lengthscale(start, data.sample)
+    return start
 
 
 def train_as_asked(

@@ -106,6 +106,11 @@ def chosen_kernel(
     return KERNELS[kernel or "se"](variance, lengthscale)
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27009
+def number_of_points(options: Arguments) -> int:
+    """The number of inducing points of the starting model."""
+    return ALWAYS_TRIED if isinstance(options.n_inducing, str) else int(options.n_inducing)
+
+
 def chosen_features(
     options: Arguments, kernel: Kernel, places: Rows, rng: np.random.Generator
 ) -> Features:
@@ -118,7 +123,7 @@ def chosen_features(
     if features is not None:
         return StackedFeatures(features)
     grows = isinstance(options.n_inducing, str)
-    number = ALWAYS_TRIED if grows else int(options.n_inducing)
+    number = number_of_points(options)
     Z = kmeans_points(places.X, number, rng, weights_of(places), kernel.categorical_dims)
     if len(Z) < number and not grows:
         warn_caller(
@@ -153,6 +158,16 @@ def starting_level(options: Arguments, rows: Rows, likelihood: Likelihood) -> fl
     return likelihood.latent_level(rows.y, weights_of(rows))
 
 
+def keeps_scale(options: Arguments) -> bool:
+    """Whether the scale of the kernel and the noise is not taken from the data."""
+    return options.training is None or isinstance(options.kernel, Kernel)
+
+
+def searches_lengthscale(options: Arguments, likelihood: Likelihood) -> bool:
+    """Whether a start tries shorter lengthscales, which needs noise in closed form."""
+    return likelihood.sites_known and not keeps_scale(options)
+
+
 def chosen_mean(
     options: Arguments, rows: Rows, likelihood: Likelihood, level: float | None
 ) -> ZeroMean:
@@ -175,8 +190,10 @@ def starting_model(
     places: Rows,
     likelihood: Likelihood,
     rng: np.random.Generator,
+    of_functionals: bool = False,
 ) -> Model:
-    """The model from which a fit starts.
+    """The model from which a fit starts, without a search for its lengthscale if the rows are only
+    the values among observations `of_functionals`.
 
     Its kernel, features, likelihood and mean are those that are given. With an optimiser, the
     others are chosen from the `rows`, and inducing points among the inputs of the rows `places`.
@@ -197,9 +214,11 @@ def starting_model(
         check_fixed(model, options.fixed)
     if options.priors:
         model = with_priors(model, options, X)
-    if options.training is None or isinstance(options.kernel, Kernel):
+    if keeps_scale(options):
         return model
     if set(options.fixed).isdisjoint(likelihood.parameters()):
         in_range = likelihood.within_range(residuals.y, weights_of(rows))
         model = replace(model, likelihood=in_range)
-    return search_initial_lengthscale(model, rows) if known else model
+    if of_functionals or not searches_lengthscale(options, likelihood):
+        return model
+    return search_initial_lengthscale(model, rows)

@@ -10,6 +10,7 @@ import numpy as np
 
 from .arguments import Arguments
 from .fitting import Data
+from .starting import number_of_points
 from ..inference import Rows
 from ..observations import SIGN
 from ..training import LBFGS, TrainingOptions, train
@@ -59,7 +60,8 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     if data.memory is not None:
         return strategy
     if not options._on_neighbours and options.n_inducing == "auto" and options.features is None:
-        strategy = Growth(Rows(data.places, weight=data.sample.weight), strategy)
+        places = data.places_for(number_of_points(options))
+        strategy = Growth(Rows(places, weight=data.sample.weight), strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)
     if is_guarded(options, data):
