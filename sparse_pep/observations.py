@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
+from scipy.spatial import KDTree
 
 from .features.windows import Windows, integrable, per_dimension, points, windows_vjp
 from .kernels import Kernel
@@ -364,3 +365,31 @@ class Difference(Observation):
     @property
     def vector(self) -> ndarray:
         return self.X2 - self.X
+
+# %% ../nbs/22_observations.ipynb #be6509ad
+def places_apart(places: ndarray, vector: ndarray, code: ndarray) -> ndarray:
+    """The places (n, D) of functionals with these vectors (n, D) and codes (n,), in which no two
+    kinds share one: a slope moves in its direction by half the distance to the nearest other place,
+    a difference to its other end. Signs of slopes, which come in numbers, stay.
+    """
+    D = places.shape[1]
+    functionals = np.column_stack([places, code, vector])
+    kinds, kind = np.unique(functionals, axis=0, return_inverse=True)  # sorted: values first
+    distinct, number = np.unique(kinds[:, :D], axis=0, return_inverse=True)
+    number = number.ravel()
+    later = np.append(False, number[1:] == number[:-1]) & (kinds[:, D] != SIGN)
+    shift = kinds[:, D + 1 :]
+    length = np.maximum(np.linalg.norm(shift, axis=1), np.finfo(float).tiny)
+    step = 0.5 * nearest_distance(distinct)[number] / length
+    step[kinds[:, D] == DIFFERENCE] = 1.0
+    step[~later] = 0.0
+    return (kinds[:, :D] + step[:, None] * shift)[kind.ravel()]
+
+
+def nearest_distance(X: ndarray) -> ndarray:
+    """The distance (n,) from each of the distinct rows X (n, D) to the nearest other one; 1 for a
+    single row.
+    """
+    if len(X) < 2:
+        return np.ones(len(X))
+    return KDTree(X).query(X, 2)[0][:, 1]

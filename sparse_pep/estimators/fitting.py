@@ -12,7 +12,6 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
-from scipy.spatial import KDTree
 
 from ..data.encoder import EncodedSource, Encoder
 from ..data.passes import Moments, moments_piece
@@ -29,7 +28,7 @@ from sparse_pep.model import (
     Model,
 )
 from ..numerics.validation import require_each, short_repr, warn_caller
-from ..observations import DIFFERENCE, SIGN
+from ..observations import places_apart
 from ..streaming import StreamingSummary
 from ..training import Adam
 from ..training.initialise import SAMPLE_ROWS
@@ -39,34 +38,6 @@ from ..training.options import Clock
 __all__ = []
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #1dd93ae9
-def places_apart(places: ndarray, vector: ndarray, code: ndarray) -> ndarray:
-    """The places (n, D) of functionals with these vectors (n, D) and codes (n,), in which no two
-    kinds share one: a slope moves in its direction by half the distance to the nearest other place,
-    a difference to its other end. Signs of slopes, which come in numbers, stay.
-    """
-    D = places.shape[1]
-    functionals = np.column_stack([places, code, vector])
-    kinds, kind = np.unique(functionals, axis=0, return_inverse=True)  # sorted: values first
-    distinct, number = np.unique(kinds[:, :D], axis=0, return_inverse=True)
-    number = number.ravel()
-    later = np.append(False, number[1:] == number[:-1]) & (kinds[:, D] != SIGN)
-    shift = kinds[:, D + 1 :]
-    length = np.maximum(np.linalg.norm(shift, axis=1), np.finfo(float).tiny)
-    step = 0.5 * nearest_distance(distinct)[number] / length
-    step[kinds[:, D] == DIFFERENCE] = 1.0
-    step[~later] = 0.0
-    return (kinds[:, :D] + step[:, None] * shift)[kind.ravel()]
-
-
-def nearest_distance(X: ndarray) -> ndarray:
-    """The distance (n,) from each of the distinct rows X (n, D) to the nearest other one; 1 for a
-    single row.
-    """
-    if len(X) < 2:
-        return np.ones(len(X))
-    return KDTree(X).query(X, 2)[0][:, 1]
-
-
 @dataclass(frozen=True, eq=False)
 class Data:
     """The rows of a fit.
