@@ -17,7 +17,7 @@ from ..inference import Rows
 from ..inference.shard import added_parts
 from ..kernels import Kernel, SquaredExponential
 from ..likelihoods import Gaussian, Likelihood
-from ..model import Model
+from ..model import Model, value_kernel_and_likelihood
 from ..numerics.linalg import factorise, solve_lower
 from ..numerics.threads import chunk_slices, one_blas_thread
 from ..regression import evidence_from_sums, gaussian_sums
@@ -173,11 +173,14 @@ def search_initial_lengthscale(model: Model, rows: Rows) -> Model:
     16NM² flops.
     """
     some = rows.at(np.arange(0, rows.n_data, -(-rows.n_data // SAMPLE_ROWS)))
-    noises = [share * float(model.kernel.variance) for share in NOISES]
+    of_function = value_kernel_and_likelihood(model)[0]
+    noises = [share * float(of_function.variance) for share in NOISES]
     highest = -np.inf
     best = model
     for factor in SHORTER:
-        kernel = replace(model.kernel, lengthscale=factor * model.kernel.lengthscale)
+        kernel = replace(of_function, lengthscale=factor * of_function.lengthscale)
+        if model.kernel.of_functionals:
+            kernel = replace(model.kernel, kernel=kernel)
         shorter = replace(model, kernel=kernel)
         with suppress(np.linalg.LinAlgError):
             value = np.fmax.reduce(noise_evidences(shorter, some, noises))
