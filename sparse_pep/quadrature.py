@@ -482,6 +482,7 @@ def fixed_quadrature(at: LocatedDensities, accuracy: Accuracy = STRICT) -> tuple
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 PANELS = 16
 HALVINGS = 20
+MOST_PANELS = 100  # a data point, on average; a density that needs more is lost in rounding errors
 TINY = 1e-280  # integrals below this count as 0
 
 
@@ -550,6 +551,8 @@ def adaptive_quadrature(
         # more at each turn, because of rounding
         allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, owner[0]] + TINY
         differ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
+        if np.count_nonzero(differ) > MOST_PANELS * len(rows):
+            differ[:] = False
         for to, values in ((total, both), (size, np.abs(both)), (error, gap)):
             add_panels(to, owner[0, ~differ], values[:, ~differ])
         if not np.any(differ):

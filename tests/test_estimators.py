@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -40,6 +41,7 @@ from sparse_pep.likelihoods import (
     NoisyProbit,
     Probit,
     Softmax,
+    Tobit,
 )
 from sparse_pep.model import model_evidence, to_vector
 from sparse_pep.observations import Difference, Slope, Value
@@ -1223,3 +1225,35 @@ def test_adam_says_whether_it_was_still_rising_and_shows_progress_if_asked(
         else (model.converged_ and not said)
     )
     assert ("objective per data point" in capfd.readouterr().err) == (epochs > 4)
+
+
+@pytest.mark.parametrize("width, noise", [(1e-5, 0.1), (1e-9, 0.0)])
+def test_fractions_in_a_narrow_band(width, noise):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (60, 2))
+    f = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+    y = 0.5 + width * (f + noise * rng.normal(size=60))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = SparsePEP(
+            likelihood="beta", n_inducing=12, random_state=0, training=LBFGS(max_iter=30)
+        ).fit(X, y)
+    # hundreds of sweeps if the quadrature is lost in rounding errors
+    assert model.diagnostics_["n_sweeps"] < 200
+    assert model.likelihood_.concentration > 100.0 / width
+
+
+@pytest.mark.parametrize(
+    "likelihood, side, words",
+    [("weibull", -1.0, "a value is larger"), (Tobit(low=1e3), 1.0, "a value is smaller")],
+    ids=["durations", "cut off"],
+)
+def test_targets_of_which_none_was_measured(likelihood, side, words):
+    X = RNG.uniform(size=(30, 1))
+    y = side * np.exp(X[:, 0])
+    model = SparsePEP(likelihood=likelihood, n_inducing=5, random_state=0)
+    with pytest.raises(ValueError, match=f"`y`: none of the 30 targets was measured.*{words}"):
+        model.fit(X, y)
+    assert np.all(np.isfinite(model.set_params(training=None).fit(X, y).predict(X)))
+    y[0] = 1e4 if side > 0 else 1.0
+    model.set_params(training=LBFGS(max_iter=2)).fit(X, y)

@@ -2,13 +2,14 @@
 is left to integrate.
 """
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from reference.compare import error
 
 from sparse_pep import quadrature
-from sparse_pep.likelihoods import Logit, Poisson, Probit, StudentT
+from sparse_pep.likelihoods import Beta, Logit, Poisson, Probit, StudentT
 from sparse_pep.numerics.linalg import expm1_ratio
 from sparse_pep.quadrature import (
     Accuracy,
@@ -185,3 +186,44 @@ def test_interpolation_keeps_the_accuracy_required(likelihood):
         assert len(np.unique(quick.error)) < 0.5 * size  # most are those of tiles
         alone = likelihood.quadrature(y[:1], mean[:1], var[:1], powers[:1], asked)
         assert abs(alone.d2[0] - quick.d2[0]) <= 1e-15
+
+
+@pytest.mark.parametrize("concentration", [1e2, 1e4, 1e8, 1e12, 1e16])
+@pytest.mark.parametrize("distance", [0.0, 1.0, -3.0])  # from the mode, in standard deviations
+def test_fractions_keep_their_digits_at_every_concentration(concentration, distance):
+    likelihood = Beta(concentration)
+    y = 0.7
+    f = np.log(y / (1.0 - y)) + distance / np.sqrt(concentration * y * (1.0 - y))
+    with mpmath.workdps(60):
+        a = concentration / (1 + mpmath.exp(-mpmath.mpf(f)))
+        b = concentration - a
+        log_y, log_rest = mpmath.log(mpmath.mpf(y)), mpmath.log(1 - mpmath.mpf(y))
+        ell = mpmath.loggamma(concentration) - mpmath.loggamma(a) - mpmath.loggamma(b)
+        ell += (a - 1) * log_y + (b - 1) * log_rest
+        slope = a * b / concentration * (log_y - log_rest - mpmath.psi(0, a) + mpmath.psi(0, b))
+        theta = concentration * mpmath.psi(0, mpmath.mpf(concentration))
+        theta += a * (log_y - mpmath.psi(0, a)) + b * (log_rest - mpmath.psi(0, b))
+        expected = np.array([float(ell), float(slope) / np.sqrt(concentration), float(theta)])
+    got_ell, got_slope, _ = likelihood.log_density(np.array([y]), np.array([f]))
+    (got_theta,) = likelihood.parameter_gradients(np.array([y]), np.array([f]))
+    got = np.hstack([got_ell, got_slope / np.sqrt(concentration), got_theta])
+    # the digits of f: its rounding moves the density by this part of a standard deviation
+    allowed = 1e-13 + 2e-16 * np.sqrt(concentration)
+    assert_allclose(got, expected, rtol=allowed, atol=10.0 * allowed)
+
+
+def test_rounding_errors_do_not_make_panels_without_end(monkeypatch):
+    def rough(rows, f):
+        noise = 1e-3 * np.sin(1e9 * f)
+        return -0.5 * f**2 + noise, -f, np.full_like(f, -1.0)
+
+    counts = []
+
+    def counted(at, rows, start, end, panel_sums=quadrature.panel_sums):
+        counts.append(len(rows))
+        return panel_sums(at, rows, start, end)
+
+    monkeypatch.setattr(quadrature, "panel_sums", counted)
+    got = tilted_moments(rough, np.zeros(3), np.full(3, 1e4), 0.5)
+    assert sum(counts) < 3 * 1500
+    assert_allclose(got.log_z, -np.log1p(0.5e4), rtol=2e-3)  # log of (1 + 0.5 s)^(-1/2), over 0.5

@@ -263,21 +263,21 @@ def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
 
 
 @pytest.mark.parametrize("rows", ["memory", "pieces"])
-def test_training_ends_at_the_first_iteration_after_its_time(rows, monkeypatch, tmp_path):
+def test_training_ends_before_the_first_evaluation_after_its_time(rows, monkeypatch, tmp_path):
     data = DATA if rows == "memory" else ArraySource(DATA.X, DATA.y, piece_rows=25)
-    # a second for every look at the clock
+    # a second for every look at the clock: at the end of an iteration and before an evaluation
     monkeypatch.setattr(options, "perf_counter", count(1.0).__next__)
     saved = {"checkpoint": tmp_path / "c.npz"}
-    four = trained(start(), data, max_iter=4)
-    assert (four.converged, four.limit, four.message) == (
+    two = trained(start(), data, max_iter=2)
+    assert (two.converged, two.limit, two.message) == (
         False,
         "max_iter",
-        "still rising after 4 iterations",
+        "still rising after 2 iterations",
     )
     late = trained(start(), data, Clock(4.0, begun=0.0), **saved)
-    assert (late.converged, late.limit, late.n_iter) == (False, "max_time", 4)
-    assert late.message == "the limit of 4 s was reached after 4 iterations"
-    assert late.log_evidence == four.log_evidence == max(late.history)
+    assert (late.converged, late.limit, late.n_iter) == (False, "max_time", 2)
+    assert late.message == "the limit of 4 s was reached after 2 iterations"
+    assert late.log_evidence == two.log_evidence == max(late.history)
     resumed = trained(start(), data, **saved)
     whole = trained(start(), data)
     assert resumed.converged

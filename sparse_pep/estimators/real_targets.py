@@ -21,6 +21,7 @@ from .fitting import Data
 from .ingest import RawData, unscaled_columns
 from .predict import Inputs
 from ..likelihoods import Likelihood
+from ..likelihoods.base import typed_name
 from ..numerics.validation import as_floats, is_number, short_repr, warn_caller
 from ..training.initialise import weights_of
 
@@ -48,6 +49,8 @@ def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Enco
     """The map from the user's data to those of the model, for targets that are numbers."""
     require_one_scale(options, data)
     warn_if_constant(data)
+    if options.training is not None and data.in_memory:
+        require_measured(likelihood, data.unique_rows.y)
     scales = options._scales
     trains_real = likelihood.real_targets and options.training is not None
     if trains_real and not scales and options.mean is None:
@@ -82,6 +85,22 @@ def require_one_scale(options: Arguments, data: Data) -> None:
             "`known_variance` needs `standardize=False` where `y` has several "
             "columns, because each column has its own scale."
         )
+
+
+def require_measured(likelihood: Likelihood, y: ndarray) -> None:
+    """Raise a ValueError if all targets (N,) are limits on the same side: the evidence then rises
+    without end.
+    """
+    sides = likelihood.side(y).ravel()
+    if not len(sides) or np.any(sides != sides[0]) or sides[0] == 0.0:
+        return
+    name = typed_name(type(likelihood).__name__)
+    what = "larger" if sides[0] > 0.0 else "smaller"
+    raise ValueError(
+        f"`y`: none of the {len(y)} targets was measured for the likelihood {name!r}; all say only "
+        f"that a value is {what}, so nothing tells how much, and training would have no end. Give "
+        "targets of which some were measured, or set `training` to None to keep the prior."
+    )
 
 
 def warn_if_constant(data: Data) -> None:

@@ -91,6 +91,12 @@ class Targets(Parametric):
         """
         return None
 
+    def side(self, y: ndarray) -> ndarray:
+        """1 for a target (N,) that says only that the quantity is larger, −1 if it is smaller, and
+        0 if it was measured.
+        """
+        return np.zeros(np.shape(y))
+
     def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         """Which of the numbers y (N,) the likelihood can have produced, and in words what these
         are.

@@ -92,6 +92,9 @@ class Weibull(Positive):
     def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return y != 0.0, "durations, with a minus sign if they had not ended,"
 
+    def side(self, y: ndarray) -> ndarray:
+        return np.where(y < 0.0, 1.0, 0.0)
+
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return np.log(np.abs(y)) + np.log(power / 20.0) / self.shape  # where p^α vanishes
 

@@ -238,11 +238,16 @@ class Point(NamedTuple):
     fit: Fit | CachedEvaluation
 
 # %% ../../nbs/18_training.ipynb #02c10a53
+class TimeIsOver(Exception):
+    """Raised instead of an evaluation after the time of training, within an iteration."""
+
+
 class LBFGSObjective:
     """Minus the objective as a function of parameters in their units, in the form that L-BFGS
     expects, with a record of the run for N data points. Training has converged when the last
-    iterations, the `window`, gained less than `needed`, in nats, and ends (`late`) at the first
-    iteration after the clock is over. The `trace` has the value and the log prior of each.
+    iterations, the `window`, gained less than `needed`, in nats. It ends (`late`) with the first
+    evaluation after the clock is over, but not before the first iteration is complete. The `trace`
+    has the value and the log prior of each iteration.
     """
 
     def __init__(
@@ -271,6 +276,8 @@ class LBFGSObjective:
         best = self.best
         if best is not None and np.array_equal(vector, best.vector):
             return -best.value, -self.units * best.gradient
+        if len(self.trace) > 1 and self.clock.is_over:
+            raise TimeIsOver
         self.counts["n_evaluations"] += 1
         try:
             point = self.evaluate(vector)
@@ -394,8 +401,9 @@ def maximise(
         run = LBFGSObjective(objective, optimiser.tol, n_data, clock, bar)
         try:
             converged, message = climb(run, optimiser.max_iter)
-        except KeyboardInterrupt:
-            if not clock.interrupt(has_result=bool(run.trace)):
+        except (KeyboardInterrupt, TimeIsOver) as stop:
+            early = isinstance(stop, KeyboardInterrupt)
+            if early and not clock.interrupt(has_result=bool(run.trace)):
                 raise
             run.late = True
             converged, message = stopping_reason(run, OptimizeResult(), 0)

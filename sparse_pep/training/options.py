@@ -51,8 +51,9 @@ class LBFGS(BaseEstimator):
     n_restarts : int
         Number of further starts from perturbed parameters; the best result is kept.
     max_time : float, optional
-        Seconds after which the iteration under way is the last, of all starts together. Training
-        ends with the best parameters so far.
+        Seconds after which the evaluation of the evidence under way is the last, of all starts
+        together; the first iteration is always completed. Training ends with the best parameters
+        so far.
     checkpoint : str or path, optional
         File to which training is saved every 30 seconds. If it exists, training resumes from it and
         ends with the same result as an uninterrupted run. The data, the arguments and the seed must
