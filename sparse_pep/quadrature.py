@@ -527,6 +527,14 @@ def raise_to_companions(scale: ndarray, at: LocatedDensities, rows: ndarray, flo
     scale[PLAIN] = np.maximum(scale[PLAIN], floor)
 
 # %% ../nbs/07_quadrature.ipynb #ab24732d
+def panels_to_halve(differs: ndarray, most: int) -> ndarray:
+    """The panels (P,) of which an integral differs (7 + E, P); none if these are more than `most`,
+    as where rounding errors are larger than what is allowed.
+    """
+    halved = np.any(differs, axis=0)
+    return halved & (np.count_nonzero(halved) <= most)
+
+
 def adaptive_quadrature(
     at: LocatedDensities, rows: ndarray, accuracy: Accuracy = STRICT
 ) -> tuple[ndarray, ndarray]:
@@ -550,9 +558,7 @@ def adaptive_quadrature(
         raise_to_companions(scale, at, rows, accuracy.floor)
         # more at each turn, because of rounding
         allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, owner[0]] + TINY
-        differ = np.any(gap > allowed, axis=0) & (turn < HALVINGS - 1)
-        if np.count_nonzero(differ) > MOST_PANELS * len(rows):
-            differ[:] = False
+        differ = panels_to_halve(gap > allowed, MOST_PANELS * len(rows) * (turn < HALVINGS - 1))
         for to, values in ((total, both), (size, np.abs(both)), (error, gap)):
             add_panels(to, owner[0, ~differ], values[:, ~differ])
         if not np.any(differ):

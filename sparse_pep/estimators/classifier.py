@@ -102,7 +102,7 @@ def labels_in(data: Data, named: bool) -> ndarray:
     try:
         check_classification_targets(targets)
     except ValueError as error:
-        raise ValueError(f"`y`: {error}") from error
+        raise ValueError(f"`y`: {error} For such targets use SparsePEPRegressor.") from error
     if not named and len(labels) < 2:
         raise ValueError(
             "`y` must have at least two classes; it has one class only "

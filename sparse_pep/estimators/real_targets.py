@@ -49,8 +49,7 @@ def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Enco
     """The map from the user's data to those of the model, for targets that are numbers."""
     require_one_scale(options, data)
     warn_if_constant(data)
-    if options.training is not None and data.in_memory:
-        require_measured(likelihood, data.unique_rows.y)
+    require_measured(options, data, likelihood)
     scales = options._scales
     trains_real = likelihood.real_targets and options.training is not None
     if trains_real and not scales and options.mean is None:
@@ -87,10 +86,13 @@ def require_one_scale(options: Arguments, data: Data) -> None:
         )
 
 
-def require_measured(likelihood: Likelihood, y: ndarray) -> None:
-    """Raise a ValueError if all targets (N,) are limits on the same side: the evidence then rises
-    without end.
+def require_measured(options: Arguments, data: Data, likelihood: Likelihood) -> None:
+    """Raise a ValueError before training if all targets are limits on the same side: the evidence
+    then rises without end.
     """
+    if options.training is None or not data.in_memory:
+        return
+    y = data.unique_rows.y
     sides = likelihood.side(y).ravel()
     if not len(sides) or np.any(sides != sides[0]) or sides[0] == 0.0:
         return
