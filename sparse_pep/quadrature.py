@@ -527,12 +527,13 @@ def raise_to_companions(scale: ndarray, at: LocatedDensities, rows: ndarray, flo
     scale[PLAIN] = np.maximum(scale[PLAIN], floor)
 
 # %% ../nbs/07_quadrature.ipynb #ab24732d
-def panels_to_halve(differs: ndarray, most: int) -> ndarray:
-    """The panels (P,) of which an integral differs (7 + E, P); none if these are more than `most`,
-    as where rounding errors are larger than what is allowed.
+def panels_to_halve(gap: ndarray, allowed: ndarray, turn: int, most: int) -> ndarray:
+    """The panels (P,) of which an integral changes by a `gap` (7 + E, P) that is not allowed; none
+    on the last turn, or if they are more than `most`, as rounding errors can make them.
     """
-    halved = np.any(differs, axis=0)
-    return halved & (np.count_nonzero(halved) <= most)
+    # more at each turn, because of rounding
+    halved = np.any(gap > allowed * 2.0**turn + TINY, axis=0)
+    return halved & (turn < HALVINGS - 1) & (np.count_nonzero(halved) <= most)
 
 
 def adaptive_quadrature(
@@ -556,9 +557,8 @@ def adaptive_quadrature(
         scale = size.copy()
         add_panels(scale, owner[0], np.abs(both))
         raise_to_companions(scale, at, rows, accuracy.floor)
-        # more at each turn, because of rounding
-        allowed = 0.01 * accuracy.relative * 2.0**turn * scale[:, owner[0]] + TINY
-        differ = panels_to_halve(gap > allowed, MOST_PANELS * len(rows) * (turn < HALVINGS - 1))
+        allowed = 0.01 * accuracy.relative * scale[:, owner[0]]
+        differ = panels_to_halve(gap, allowed, turn, most=MOST_PANELS * len(rows))
         for to, values in ((total, both), (size, np.abs(both)), (error, gap)):
             add_panels(to, owner[0, ~differ], values[:, ~differ])
         if not np.any(differ):

@@ -1257,3 +1257,15 @@ def test_targets_of_which_none_was_measured(likelihood, side, words):
     assert np.all(np.isfinite(model.set_params(training=None).fit(X, y).predict(X)))
     y[0] = 1e4 if side > 0 else 1.0
     model.set_params(training=LBFGS(max_iter=2)).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "kind, X, y, words",
+    [
+        (SparsePEPRegressor, np.ones((6, 2, 3)), np.ones(6), "has 6 inputs: .np.reshape.X, .6, -1"),
+        (SparsePEPClassifier, np.ones((6, 2)), np.arange(6) / 7, "Unknown label.*use SparsePEPReg"),
+    ],
+)
+def test_shapes_and_targets_that_belong_elsewhere(kind, X, y, words):
+    with pytest.raises(ValueError, match=words):
+        kind().fit(X, y)

@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/internals/numerics/validation.ipynb #9ef8df36
+import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -148,6 +149,12 @@ def require_numbers(values: ndarray, name: str) -> None:
 def require_table(values: ndarray, name: str, least: int) -> None:
     """Raise a ValueError unless `values` have two dimensions, `least` rows and a column."""
     shape = values.shape
+    if len(shape) > 2:
+        raise ValueError(
+            f"Expected 2D array for `{name}`, (N, D), got {len(shape)}D array of shape {shape} "
+            f"instead. If each row has {math.prod(shape[1:])} inputs: `np.reshape({name}, "
+            f"({shape[0]}, -1))`."
+        )
     if len(shape) != 2:
         raise ValueError(
             f"Expected 2D array for `{name}`, (N, D), got {len(shape)}D array of shape "
