@@ -197,7 +197,8 @@ def test_fractions_keep_their_digits_at_every_concentration(concentration, dista
     with mpmath.workdps(60):
         a = concentration / (1 + mpmath.exp(-mpmath.mpf(f)))
         b = concentration - a
-        log_y, log_rest = mpmath.log(mpmath.mpf(y)), mpmath.log(1 - mpmath.mpf(y))
+        log_y = mpmath.log(mpmath.mpf(y))
+        log_rest = mpmath.log(1 - mpmath.mpf(y))
         ell = mpmath.loggamma(concentration) - mpmath.loggamma(a) - mpmath.loggamma(b)
         ell += (a - 1) * log_y + (b - 1) * log_rest
         slope = a * b / concentration * (log_y - log_rest - mpmath.psi(0, a) + mpmath.psi(0, b))
