@@ -6,6 +6,7 @@
 __all__ = ['main', 'demo_command', 'fit_command', 'predict_command', 'compare_command']
 
 # %% ../../nbs/internals/cli/app.ipynb #8b4372c7
+import os
 import signal
 import sys
 import threading
@@ -65,6 +66,16 @@ def one_line_message(error: click.ClickException | ValueError | OSError) -> str:
     return " ".join(message.split())
 
 # %% ../../nbs/internals/cli/app.ipynb #7d13ee43
+def hold_closed_streams() -> None:
+    """Let the system's null file stand for streams that the caller has closed, so that no other
+    file gets their numbers. Standard output remains None, which says that results would be lost.
+    """
+    if sys.stdout is None:
+        os.open(os.devnull, os.O_WRONLY)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
+
+
 class OneLineErrors(click.Group):
     """A group of commands that report an error as one line on standard error, with exit status
     2.
@@ -75,6 +86,7 @@ class OneLineErrors(click.Group):
     ) -> NoReturn:
         """Run the command line; it always ends by raising `SystemExit`."""
         words = sys.argv[1:] if args is None else list(args)
+        hold_closed_streams()
         try:
             with exit_on_signals():
                 extra["standalone_mode"] = False

@@ -35,10 +35,20 @@ from ..likelihoods.base import typed_name
 from ..numerics.files import atomic_write, version_of
 
 # %% ../../nbs/internals/cli/fit.ipynb #01c8b765
+def begins_like_no_model(path: str) -> bool:
+    """Whether a file holds something else than a model, which is a zip archive."""
+    with open(path, "rb") as file:
+        return file.read(2) not in (b"", b"PK")
+
+
 def check_options(table: TableOptions, options: ModelOptions, out: str, report: str | None) -> None:
     """Raise a ValueError if a file cannot be read or written, or if options exclude each other."""
     outputs = {"--out": out, "--report": report, "--checkpoint": options.checkpoint}
     check_files([table.data], outputs)
+    if out == "-":
+        raise ValueError("--out: a model is not written to standard output; name a file.")
+    if Path(out).is_file() and begins_like_no_model(out):
+        raise ValueError(f"--out: '{out}' exists and is no model file; name another, or remove it.")
     if table.censored is not None and options.likelihood != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
     if table.in_pieces and table.data == "-":

@@ -43,6 +43,8 @@ def check_files(
     """Raise a ValueError if an output cannot be written, is an input too, or is named twice.
     `outputs` maps each option to a file, None or "-", which is not for two results at once.
     """
+    if sys.stdout is None and (as_json or outputs["--out"] == "-"):
+        raise ValueError("standard output is closed; name a file with --out, without --json.")
     if as_json and outputs["--out"] == "-":
         raise ValueError(
             "--out: - is standard output, where --json writes; name a file, or leave out "

@@ -55,7 +55,8 @@ def column_kinds(texts: Sequence[str]) -> dict[str, str]:
             raise ValueError(
                 f"--columns: write NAME=KIND, with KIND one of {', '.join(KINDS)}; got {text!r}."
             )
-        kinds[name] = kind
+        if kinds.setdefault(name, kind) != kind:
+            raise ValueError(f"--columns: {name!r} is both {kinds[name]!r} and {kind!r}; say one.")
     return kinds
 
 # %% ../../nbs/internals/cli/rows.ipynb #601911f5

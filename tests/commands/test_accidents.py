@@ -1,6 +1,7 @@
 """Signals, full disks and other accidents: no file is half written, and one line says why."""
 
 import errno
+import json
 import os
 import signal
 import subprocess
@@ -211,3 +212,25 @@ def test_a_process_in_a_pipe_prints_what_the_command_prints(model):
     assert process.returncode == 0
     assert err == b""
     assert out.decode() == accept("predict model.npz trial.csv --out -").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "closed", "status"),
+    [
+        ("fit trial.csv --target response --inducing 3 --max-iter 1 --json", "2>&-", 0),
+        ("predict model.npz trial.csv --out -", ">&-", 2),
+        ("predict model.npz trial.csv --json", ">&-", 2),
+        ("predict model.npz trial.csv --out p.csv", ">&- 2>&-", 0),
+    ],
+)
+def test_a_process_without_a_stream_loses_no_result_in_silence(model, command, closed, status):
+    code = "from sparse_pep.cli import main; main()"
+    words = f'{sys.executable} -c "{code}" {command} {closed}'
+    done = subprocess.run(words, shell=True, capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    if status:
+        assert "standard output is closed" in done.stderr
+    elif "--json" in command:
+        assert json.loads(done.stdout)["n_rows"] == 80
+    else:
+        assert len(Path("p.csv").read_text().splitlines()) == 81

@@ -67,6 +67,12 @@ $ FIT --likelihood ''
 --likelihood
 $ FIT --power half
 --power ... half
+$ FIT --out -
+--out ... standard output ... name a file
+$ FIT --out unit.csv
+--out ... 'unit.csv' ... no model file
+$ FIT --columns dose=category --columns dose=number
+--columns ... 'dose' ... 'category' ... 'number'
 $ FIT --separator x
 --separator ... 'x' ... tab
 $ FIT --drop weight
