@@ -48,7 +48,7 @@ def input_columns(table: TableOptions, file: TableFile) -> tuple[str, ...] | Non
 # %% ../../nbs/internals/cli/rows.ipynb #d07c5c7f
 def column_kinds(texts: Sequence[str]) -> dict[str, str]:
     """What --columns says, column by column."""
-    kinds = {}
+    kinds: dict[str, str] = {}
     for text in texts:
         name, _, kind = text.rpartition("=")
         if not name or not kind:
