@@ -211,3 +211,15 @@ def test_weights_that_fade_with_age_are_not_warned_of():
         warnings.simplefilter("error")
         model = SparsePEPRegressor(n_inducing=8, training=None)
         model.fit(X, y, sample_weight=np.exp(-3.0 * np.arange(30)))
+
+
+def test_rows_of_weight_0_keep_their_places_where_each_row_is_left_out():
+    X, y = snelson_like(30)
+    weight = np.ones(30)
+    weight[[0, 7]] = 0.0
+    kept = weight > 0.0
+    model = SparsePEPRegressor(n_inducing=8, training=None, random_state=0)
+    alone = model.fit(X[kept], y[kept]).leave_one_out()
+    density = model.fit(X, y, sample_weight=weight).leave_one_out()
+    assert density.shape == (30,) and np.all(np.isnan(density[~kept]))
+    assert error(density[kept], alone) < 1e-12

@@ -104,13 +104,25 @@ def functional_codes(state: FittedState, training: TrainingData) -> ndarray | No
     return rows.X[:, -2:]
 
 
+def in_rows_of_user(values: ndarray, training: TrainingData) -> ndarray:
+    """Values (n, ...) of the rows that count as values (N, ...) of all rows that were given: NaN
+    for those of weight 0, on which nothing was trained.
+    """
+    counted = training.data.counted
+    if counted is None:
+        return values
+    every = np.full((len(counted), *values.shape[1:]), np.nan)
+    every[counted] = values
+    return every
+
+
 def leave_one_out(state: FittedState) -> ndarray:
     """log p(yₙ | all other training data) (N,) in nats, of each training row."""
     training = state.needs_data("`leave_one_out`")
     density = model_leave_one_out(state.model, training.fit, training.problem)
     codes = functional_codes(state, training)
     if codes is None:
-        return density - log_scale(state)
+        return in_rows_of_user(density - log_scale(state), training)
     likelihood = state.model.likelihood
     scaled = np.array([likelihood.part(k).real_targets for k in codes[:, 1].astype(int)])
     return (density - log_scale(state) * scaled)[codes[:, 0] != SIGN]
@@ -124,7 +136,7 @@ def leave_one_out_f(state: FittedState) -> Moments:
     var = variance_to_target_units(state, var.T)
     codes = functional_codes(state, training)
     if codes is None:
-        return mean, var
+        return in_rows_of_user(mean, training), in_rows_of_user(var, training)
     mean = mean - target_units(state)[0] * (codes[:, 0] > MEAN)
     samples = codes[:, 0] != SIGN
     return mean[samples], var[samples]

@@ -235,8 +235,8 @@ class FittedEstimator(Arguments):
         It is computed from the cavity that leaves out the whole site of the row, without a second
         fit: kernel, likelihood and inducing points remain those of all data. With `blocks`, the
         other rows of the block stay in. Predictions are global, also with `local`. The value is NaN
-        where a site cannot be left out. Cost 2NM² flops. ValueError if the training data are not
-        available.
+        where a site cannot be left out, and in rows of weight 0. Cost 2NM² flops. ValueError if
+        the training data are not available.
         """
         return evidence.leave_one_out(self._fitted())
 

@@ -65,6 +65,8 @@ class Data:
         which scales and starting values are taken.
     parts : list of Likelihood, optional
         The likelihoods of the groups of these rows.
+    counted : ndarray (N,), optional
+        Which rows of the user have a positive weight; None if all have.
     """
 
     rows: Rows | Source
@@ -76,6 +78,7 @@ class Data:
     labels: ndarray | None = None
     values: Data | None = None
     parts: Sequence[Likelihood] | None = None
+    counted: ndarray | None = None
 
     @property
     def in_memory(self) -> bool:
@@ -324,9 +327,10 @@ def rows_of_arrays(
         data = data_of_blocks(blocks, rows, power, run.block_rng)
     else:
         rows = rows._replace(power=several_or_none(power))
-        data = data_of_rows(
-            options, apply_sample_weight(rows, sample_weight, known_variance), power
-        )
+        weighted = apply_sample_weight(rows, sample_weight, known_variance)
+        data = data_of_rows(options, weighted, power)
+        if weighted.n_data < rows.n_data:
+            data = replace(data, counted=np.asarray(sample_weight, dtype=float) > 0.0)
     return replace(data, sample=sample_of(data, run.rng))
 
 
