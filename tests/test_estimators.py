@@ -1269,3 +1269,12 @@ def test_targets_of_which_none_was_measured(likelihood, side, words):
 def test_shapes_and_targets_that_belong_elsewhere(kind, X, y, words):
     with pytest.raises(ValueError, match=words):
         kind().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "y, words", [([True, False] * 3, "True and False"), (["1", "2"] * 3, "tex")]
+)
+def test_targets_that_look_like_labels_are_fitted_with_a_warning(y, words):
+    model = SparsePEPRegressor(n_inducing=2, training=None)
+    with pytest.warns(UserWarning, match=f"`y` holds {words}.*for labels use SparsePEPClassifier"):
+        model.fit(np.arange(6.0)[:, None], y)

@@ -83,7 +83,14 @@ def checked_targets(kind: TargetKind, y: ArrayLike) -> ndarray:
 
 def checked_numbers(y: ArrayLike) -> ndarray:
     """y as an array of finite numbers, float64."""
-    y = np.asarray(require_real(y, "y"), dtype=float)
+    y = require_real(y, "y")
+    if y.dtype.kind in "bUS":
+        what = "True and False, which are read as 1 and 0" if y.dtype.kind == "b" else "text"
+        warn_caller(
+            f"`y` holds {what}, and is fitted as numbers; for labels use SparsePEPClassifier.",
+            UserWarning,
+        )
+    y = np.asarray(y, dtype=float)
     if y.ndim == 2 and np.any(np.isnan(y)):
         raise ValueError(
             "Input y contains NaN: where outputs have gaps, turn X and y into rows "
