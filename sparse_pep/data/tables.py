@@ -45,14 +45,18 @@ class NotFinite(BadCell):
     """The error for an infinite number, which no other kind of column would accept."""
 
 
-def to_finite(cell: str, kind: str, decimal: str = ".", beside: str = "") -> float:
+def to_finite(
+    cell: str, kind: str, decimal: str = ".", beside: str = "", gaps: str = ""
+) -> float:
     """The number in a cell. `BadCell`, whose message continues the name of the column, and names
-    the number with a decimal mark that stands `beside` it.
+    the number with a decimal mark that stands `beside` it, or says how many `gaps` there are.
     """
     number = to_number(cell, kind, decimal)
     if math.isfinite(number):
         return number
     if cell.casefold() in ABSENT:
+        if gaps:
+            raise BadCell(f"has a missing value, {gaps}; fill them in or leave the rows out")
         raise BadCell("has a missing value; fill it in or leave the row out")
     if math.isinf(number):
         raise NotFinite(f"holds {cell!r}; a finite number is expected")
@@ -133,7 +137,12 @@ def numbers_in(labels: Labels, name: str, kind: str) -> ndarray:
     marked = (
         text for text in texts if decimal in text and to_number(text, kind, decimal) < math.inf
     )
-    convert = partial(to_finite, kind=kind, decimal=decimal, beside=next(marked, ""))
+    absent = labels.spread([text.casefold() in ABSENT for text in texts], False)
+    gaps = ""
+    if absent.sum() > 1:
+        gaps = f"the first of {int(absent.sum())} in {len(absent)} rows"
+    beside = next(marked, "")
+    convert = partial(to_finite, kind=kind, decimal=decimal, beside=beside, gaps=gaps)
     values = each_text(labels, name, convert)
     if decimal == ",":
         stats = ColumnStats.of(labels)

@@ -42,6 +42,10 @@ TABLES = {  # content, sketch of the message
         csv("dose,response", "1,high", "2,low"),
         "row 2 ... 'response' ... 'high' ... --likelihood auto",
     ),
+    "gaps_in_the_target.csv": (
+        csv("dose,response", "1,2", "2,", "3,nil", "4,5", "5,"),
+        "row 3 ... 'response' ... the first of ... rows; fill them in",
+    ),
     "huge_target.csv": (
         csv("dose,response", "1,1e200", "2,-1e200", "3,1"),
         "'response' ... too large",
