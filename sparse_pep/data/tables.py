@@ -45,9 +45,7 @@ class NotFinite(BadCell):
     """The error for an infinite number, which no other kind of column would accept."""
 
 
-def to_finite(
-    cell: str, kind: str, decimal: str = ".", beside: str = "", gaps: str = ""
-) -> float:
+def to_finite(cell: str, kind: str, decimal: str = ".", beside: str = "", gaps: str = "") -> float:
     """The number in a cell. `BadCell`, whose message continues the name of the column, and names
     the number with a decimal mark that stands `beside` it, or says how many `gaps` there are.
     """
