@@ -619,3 +619,9 @@ def test_a_folder_without_room(folder):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert set(folder.rglob("*")) == before
+
+
+def test_labels_keep_the_zeros_before_them(folder):
+    Path("t.csv").write_text("a,fips\n" + "1,01001\n2,00501\n" * 3)
+    table = convert_table("t.csv", target="fips", labels=True)
+    assert table.classes.tolist() == ["00501", "01001"]

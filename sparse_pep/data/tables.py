@@ -161,9 +161,11 @@ def is_numeric(column: pd.Series, kind: str) -> bool:
 # %% ../../nbs/internals/data/tables.ipynb #962fa37c
 def labels_from(texts: Sequence[str]) -> ndarray:
     """The labels (n,) for some texts: int64 if all are whole numbers (such as 1.0), float64 if all
-    are numbers, and otherwise text. Infinity counts as text, and so does a number of 2⁵³ or more,
-    which float64 might round to a neighbour.
+    are numbers, and otherwise text. Infinity counts as text, and so do codes such as 01001 and a
+    number of 2⁵³ or more, which float64 might round to a neighbour.
     """
+    if any(re.match(r"[-+]?0\d", text) for text in texts):
+        return np.array(texts)
     numbers = np.array([to_number(text) for text in texts])
     if not np.all(np.abs(numbers) < 2.0**53):  # False for NaN, that is for a word
         return np.array(texts)
