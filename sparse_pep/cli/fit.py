@@ -51,6 +51,8 @@ def check_options(table: TableOptions, options: ModelOptions, out: str, report: 
         raise ValueError(f"--out: '{out}' exists and is no model file; name another, or remove it.")
     if table.censored is not None and options.likelihood != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
+    if table.cache_dir is not None and not table.in_pieces:
+        raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
     if table.in_pieces and table.data == "-":
         raise ValueError("standard input does not go with --in-pieces; name a file or a folder.")
 

@@ -233,8 +233,13 @@ fit_options = with_options(
         "--in-pieces",
         is_flag=True,
         help="For data larger than memory: read the file, or all files of a folder, once, "
-        "and keep the numbers in the folder for temporary files, which the environment variable "
-        "TMPDIR names, until the end.",
+        "and keep the numbers on disk.",
+    ),
+    click.option(
+        "--cache-dir",
+        metavar="FOLDER",
+        help="Folder for the arrays that --in-pieces makes; they are removed at the end. "
+        "Default: the system's folder for temporary files.",
     ),
     click.option(
         "--report", help="HTML file to write: one page with the figures, without scripts."
@@ -260,6 +265,7 @@ class TableOptions:
     weight: str | None = None
     censored: str | None = None
     in_pieces: bool = False
+    cache_dir: str | None = None
     names: tuple[str, ...] = ()  # of known data sets
     data_dir: str | None = None
 

@@ -147,7 +147,9 @@ def read_training(table: TableOptions, likelihood: str, verbose: bool = False) -
     file, and how labels are trained on.
     """
     layout = training_layout(table, labels=likelihood in CLASSIFIERS)
-    folder = tempfile.gettempdir() if table.in_pieces else None
+    folder = None
+    if table.in_pieces:
+        folder = table.cache_dir or tempfile.gettempdir()
     try:
         source = arrays_of(layout, folder, verbose=verbose, option="--columns")
     except BadCell as error:

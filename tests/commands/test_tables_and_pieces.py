@@ -3,7 +3,6 @@
 import gc
 import json
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -154,16 +153,7 @@ def arrays(monkeypatch):
     return made
 
 
-LARGE = "--in-pieces --inducing 4 --max-iter 2"
-
-
-@pytest.fixture
-def cache(folder, monkeypatch):
-    """The folder for temporary files."""
-    path = Path("cache").absolute()
-    path.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(path))
-    return path
+LARGE = "--in-pieces --cache-dir cache --inducing 4 --max-iter 2"
 
 
 @pytest.mark.parametrize(
@@ -173,7 +163,8 @@ def cache(folder, monkeypatch):
         ("kinds.csv", "--target kind --likelihood auto"),
     ],
 )
-def test_a_large_file_is_read_once_and_kept_on_disk(pieces, opened, arrays, cache, file, options):
+def test_a_large_file_is_read_once_and_kept_on_disk(pieces, opened, arrays, file, options):
+    Path("cache").mkdir()
     said = accept("fit", file, options, LARGE).stderr
     assert f"writing the arrays of '{file}' to '" in said
     assert len(opened) == 1
@@ -181,10 +172,11 @@ def test_a_large_file_is_read_once_and_kept_on_disk(pieces, opened, arrays, cach
     assert isinstance(arrays[0].columns["X"], np.memmap)
     arrays.clear()
     gc.collect()
-    assert not list(cache.iterdir())
+    assert not list(Path("cache").iterdir())
 
 
 def test_a_large_file_is_predicted_without_arrays_on_disk(pieces, opened, arrays):
+    Path("cache").mkdir()
     accept("fit table.csv --target response", LARGE)
     opened.clear()
     arrays.clear()
