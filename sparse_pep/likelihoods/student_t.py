@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/08e_student_t.ipynb #c9bf7c7d
 QUARTILE = 0.6745  # standard deviations from the mean of a normal distribution
+SENTINELS = 5.0  # spreads in a standard deviation; in more, a few targets have set it
 
 
 def weighted_quantiles(y: ndarray, weight: ndarray | None, q: Sequence[float]) -> ndarray:
@@ -81,8 +82,11 @@ class StudentT(Likelihood):
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return y
 
-    def target_scale(self, y: ndarray, weight: ndarray | None = None) -> tuple[float, float]:
-        return robust_scale(y, weight)
+    def target_scale(self, y: ndarray, weight: ndarray | None = None) -> tuple[float, float] | None:
+        centre, scale = robust_scale(y, weight)
+        mean = np.average(y, weights=weight)
+        spread = np.sqrt(np.average((y - mean) ** 2, weights=weight))
+        return (centre, scale) if spread > SENTINELS * scale else None
 
     def latent_variance(
         self, y: ndarray, weight: ndarray | None = None, level: float = 0.0

@@ -204,7 +204,7 @@ class PowerByName:
         )
 
 # %% ../../nbs/19c_strategies.ipynb #9491354e
-WIDE = 5.0  # nats per data point between the bounds, above which the evidence tells nothing
+WIDE = 15.0  # nats per data point between the bounds, above which the evidence tells nothing
 HIGHEST_REPLACED = 0.5  # power; a higher one is kept
 
 
