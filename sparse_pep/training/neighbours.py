@@ -55,9 +55,8 @@ def nearest_before(places: ndarray, ranks: ndarray, k: int) -> ndarray:
     `ranks` (S,); −1 where there are fewer. Cost O(SNP).
     """
     nearest = np.full((len(ranks), k), -1)
-    first = 0
-    while first < len(ranks):
-        together = max(1, DISTANCES // max(1, int(ranks[first:].max())))
+    together = max(1, DISTANCES // len(places))
+    for first in range(0, len(ranks), together):
         here = ranks[first : first + together]
         last = int(here.max())
         n = min(k, last)
@@ -67,7 +66,6 @@ def nearest_before(places: ndarray, ranks: ndarray, k: int) -> ndarray:
             chosen = np.argpartition(squares, n - 1, axis=1)[:, :n]
             before = np.isfinite(np.take_along_axis(squares, chosen, axis=1))
             nearest[first : first + together, :n] = np.where(before, chosen, -1)
-        first += together
     return nearest
 
 # %% ../../nbs/19d_neighbours.ipynb #611fe6ce
