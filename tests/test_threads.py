@@ -3,6 +3,9 @@
 import os
 import platform
 import signal
+import subprocess
+import sys
+from pathlib import Path
 from threading import Event, Thread
 from time import sleep
 
@@ -50,6 +53,41 @@ def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
     assert raised.is_set()
     assert ended.is_set()
     assert HOLD.depth == 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="sizes are read from /proc")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_computation_without_memory_for_blas_is_refused_and_does_not_wait_for_ever(threads):
+    """Some versions of OpenBLAS try for ever to map a buffer, in C code that no signal ends."""
+    program = f"""
+import resource
+import numpy as np
+from pathlib import Path
+from scipy.linalg.blas import dgemm
+from threadpoolctl import threadpool_limits
+from sparse_pep.numerics.threads import HOLD, map_chunks, one_blas_thread
+
+def leave(room):
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + room, -1))
+
+square = np.ones((300, 300))
+threadpool_limits({threads}, user_api="blas")
+leave(2**24)
+try:
+    with one_blas_thread():
+        dgemm(1.0, square, square)
+except MemoryError:
+    print("refused", HOLD.depth)
+leave(2**31)
+with one_blas_thread():
+    leave(2**24)
+    print(len(map_chunks(lambda chunks: dgemm(1.0, square, square), [slice(0, 1)] * {threads})))
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert ended.stdout.split() == ["refused", "0", str(threads)], ended.stderr
 
 
 def blas_threads():

@@ -6,6 +6,7 @@
 __all__ = ['main', 'demo_command', 'fit_command', 'predict_command', 'compare_command']
 
 # %% ../../nbs/internals/cli/app.ipynb #8b4372c7
+import mmap
 import os
 import signal
 import sys
@@ -53,9 +54,24 @@ def exit_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 # %% ../../nbs/internals/cli/app.ipynb #e745a68a
-def one_line_message(error: click.ClickException | ValueError | OSError) -> str:
+# said of a library, of a thread, of a file
+NO_MEMORY = ("failed to map segment", "can't start new thread", "Cannot allocate memory")
+
+
+def is_short_of_memory(error: Exception) -> bool:
+    """Whether the system did not give memory for an array, a library, a thread or a file."""
+    return isinstance(error, MemoryError) or any(words in str(error) for words in NO_MEMORY)
+
+
+def one_line_message(error: Exception) -> str:
     """What to tell the user about an error."""
-    if isinstance(error, OSError):
+    if is_short_of_memory(error):
+        message = (
+            f"there is not enough memory ({str(error) or 'an allocation failed'}). Free some, "
+            "raise its limit, or ask for less: fewer --inducing points, or --in-pieces for a "
+            "large file."
+        )
+    elif isinstance(error, OSError):
         message = f"'{error.filename or 'standard output'}': {error.strerror or error}."
     elif isinstance(error, click.ClickException):
         message = error.format_message()
@@ -76,10 +92,26 @@ def hold_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w")
 
 
+LOADED = 400 * 2**20  # bytes; the libraries take some more
+
+
+class NumericalCommand(click.Command):
+    """A command that loads the numerical libraries when it runs, for which there must be memory:
+    while SciPy is loaded, its BLAS tries for ever to map a buffer for which there is no room.
+    """
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command."""
+        mmap.mmap(-1, LOADED).close()
+        return super().invoke(ctx)
+
+
 class OneLineErrors(click.Group):
     """A group of commands that report an error as one line on standard error, with exit status
     2.
     """
+
+    command_class = NumericalCommand
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: object
@@ -91,12 +123,15 @@ class OneLineErrors(click.Group):
             with exit_on_signals():
                 extra["standalone_mode"] = False
                 status = super().main(words or ["--help"], prog_name, **extra)  # type: ignore
-        except (click.ClickException, ValueError, OSError) as error:
-            click.echo(f"Error: {one_line_message(error)}", err=True)
-            status = 2
         except (click.Abort, KeyboardInterrupt):
             click.echo("Stopped.", err=True)
             status = 130
+        except Exception as error:
+            told = isinstance(error, (click.ClickException, ValueError, OSError))
+            if not told and not is_short_of_memory(error):
+                raise
+            click.echo(f"Error: {one_line_message(error)}", err=True)
+            status = 2
         sys.exit(status)
 
 # %% ../../nbs/internals/cli/app.ipynb #21446370

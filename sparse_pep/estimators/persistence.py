@@ -22,6 +22,7 @@ from .state import FittedState, publish
 from .summary import summary_rows
 from ..likelihoods import Likelihood
 from ..numerics.files import DAMAGE, read_archive, without_arrays, write_archive
+from ..numerics.threads import one_blas_thread
 from ..numerics.validation import short_repr
 from ..training import LBFGS, Adam
 
@@ -199,12 +200,15 @@ def load(path: str | Path) -> Any:
     """
     require_path(path)
     content = read_archive(path, FORMAT, FORMAT_VERSION)
-    try:
-        return restored(content)
-    except KeyError as error:
-        raise ValueError(
-            f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}."
-        ) from error
-    except DAMAGE as error:
-        fault = " ".join(str(error).split())
-        raise ValueError(f"`{path}` is a {FORMAT} file, but it cannot be used: {fault}") from error
+    with one_blas_thread():
+        try:
+            return restored(content)
+        except KeyError as error:
+            raise ValueError(
+                f"`{path}` is a {FORMAT} file, but it is not complete: it has no {error}."
+            ) from error
+        except DAMAGE as error:
+            fault = " ".join(str(error).split())
+            raise ValueError(
+                f"`{path}` is a {FORMAT} file, but it cannot be used: {fault}"
+            ) from error

@@ -16,9 +16,26 @@ from operator import itemgetter
 from threading import Lock
 from typing import TypeVar
 
+import numpy as np
 import threadpoolctl
+from scipy.linalg.blas import dgemm
 
 # %% ../../nbs/internals/numerics/threads.ipynb #536d00e8
+BUFFERS = 2**26  # bytes that the two libraries map for each thread
+
+
+def require_memory_for_buffers(threads: int) -> None:
+    """Raise a MemoryError if the system does not give what the libraries will ask for."""
+    np.empty(threads * BUFFERS + BUFFERS // 2, np.uint8)
+
+
+def map_buffers(_: int) -> None:
+    """Products in both libraries that are large enough for a buffer."""
+    square = np.ones((256, 256))
+    square @ square
+    dgemm(1.0, square, square)
+
+# %% ../../nbs/internals/numerics/threads.ipynb #80d1c6b5
 # names of glibc for options of `mallopt`
 MMAP_THRESHOLD = -3
 TRIM_THRESHOLD = -1
@@ -31,6 +48,7 @@ class SingleThreadBlas(ContextDecorator):
     """
 
     libraries: threadpoolctl.ThreadpoolController | None = None
+    with_buffers = 0  # threads for which the libraries have mapped their buffers
     limiter: threadpoolctl.threadpool_limits
     pool: ThreadPoolExecutor
 
@@ -42,19 +60,33 @@ class SingleThreadBlas(ContextDecorator):
     def __enter__(self) -> "SingleThreadBlas":
         with self.lock:
             if self.depth == 0:
-                if self.libraries is None:
-                    # freed arrays of up to 32 MB are kept, 256 MB in all
-                    with suppress(AttributeError, OSError, TypeError):
-                        mallopt = ctypes.CDLL(None).mallopt  # only glibc has it
-                        mallopt(MMAP_THRESHOLD, 2**25)
-                        mallopt(TRIM_THRESHOLD, 2**28)
-                    self.libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
-                self.threads = max(map(itemgetter("num_threads"), self.libraries.info()), default=1)
-                take_control(force=True)
-                self.limiter = self.libraries.limit(limits=1)
-                self.pool = ThreadPoolExecutor(self.threads)
+                self.begin()
             self.depth += 1
         return self
+
+    def begin(self) -> None:
+        """Set the limit, for the first computation inside."""
+        if self.libraries is None:
+            # freed arrays of up to 32 MB are kept, 256 MB in all
+            with suppress(AttributeError, OSError, TypeError):
+                mallopt = ctypes.CDLL(None).mallopt  # only glibc has it
+                mallopt(MMAP_THRESHOLD, 2**25)
+                mallopt(TRIM_THRESHOLD, 2**28)
+            self.libraries = threadpoolctl.ThreadpoolController().select(user_api="blas")
+        threads = max(map(itemgetter("num_threads"), self.libraries.info()), default=1)
+        more = threads > self.with_buffers
+        if more:
+            require_memory_for_buffers(threads)
+        self.threads = threads
+        take_control(force=True)
+        self.limiter = self.libraries.limit(limits=1)
+        self.pool = ThreadPoolExecutor(threads)
+        if more:
+            with suppress(RuntimeError):  # a thread that cannot be started fails again when needed
+                others = self.pool.map(map_buffers, range(1, threads))
+                map_buffers(0)
+                list(others)
+                self.with_buffers = threads
 
     def __exit__(self, *error: object) -> None:
         with self.lock:

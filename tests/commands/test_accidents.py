@@ -29,6 +29,7 @@ FIT = f"fit trial.csv {TRAIN}"
         (ValueError("first\n  second"), 2, SystemExit, "Error: first second\n"),
         (KeyboardInterrupt(), 130, SystemExit, "Stopped.\n"),
         (ZeroDivisionError(), 1, ZeroDivisionError, ""),
+        (ImportError("no module"), 1, ImportError, ""),
     ],
 )
 def test_what_goes_wrong_within_a_command(monkeypatch, error, status, kind, said):
@@ -46,6 +47,38 @@ def test_what_goes_wrong_within_a_command(monkeypatch, error, status, kind, said
     assert result.stderr.lstrip() == said
     assert isinstance(result.exception, kind)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize(
+    ("error", "detail"),
+    [
+        (MemoryError("Unable to allocate 47.7 MiB"), "Unable to allocate 47.7 MiB"),
+        (MemoryError(), "an allocation failed"),
+        (ImportError("libx.so: failed to map segment"), "libx.so: failed to map segment"),
+        (RuntimeError("can't start new thread"), "can't start new thread"),
+        (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), "[Errno 12] Cannot allocate memory"),
+    ],
+)
+def test_want_of_memory_is_one_line_and_leaves_the_model(monkeypatch, trial, error, detail):
+    accept(FIT)
+    before = Path("model.npz").read_bytes()
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(lbfgs, "evidence_and_gradient", fail)
+    result = run(FIT)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Error: there is not enough memory ({detail}). Free some, ")
+    assert result.stderr.count("\n") == 1
+    assert Path("model.npz").read_bytes() == before
+
+
+def test_a_command_does_not_begin_to_load_libraries_for_which_there_is_no_memory(monkeypatch):
+    """SciPy's BLAS would wait for memory for ever, while it is loaded."""
+    monkeypatch.setattr("sparse_pep.cli.app.LOADED", 2**48)
+    assert "there is not enough memory" in run("predict model.npz new.csv").stderr
+    assert run("predict --help").exit_code == 0
 
 
 @pytest.fixture
