@@ -28,8 +28,8 @@ from docs.notebook import markdown, process
 from docs.quarto import ROOT
 
 HERE = ROOT / "docs"
-ASSETS = ("site.css", "frame.css", "site.js", "favicon.svg")
-STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg")  # what Quarto is given
+ASSETS = ("site.css", "frame.css", "site.js", "power.js", "favicon.svg")
+STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg", "power.js")  # for Quarto
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from a folder of a web server in the dark scheme. Skipped where there is no Chro
 """
 
 import functools
-import html
 import json
 import posixpath
 import re
@@ -20,6 +19,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from javascript import CHROMIUM, FLAGS, title_of
 
 pypandoc = pytest.importorskip(
     "pypandoc", reason="the site is built with the development dependencies"
@@ -27,27 +27,7 @@ pypandoc = pytest.importorskip(
 pytest.importorskip("nbdev", reason="the site is built with the development dependencies")
 
 ROOT = Path(__file__).resolve().parent.parent
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))),
-    None,
-)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--hide-scrollbars",
-    "--allow-file-access-from-files",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-extensions",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    "--window-size=1400,900",
-    "--enable-logging=stderr",
-]
 
 PROBE = Path(__file__).with_name("probe.js").read_text(encoding="utf-8")
 WORDS = [
@@ -142,10 +122,8 @@ def visit(folder, top, dark):
         timeout=300,
         encoding="utf-8",
     )
-    title = re.search(r"<title>(.*)</title>", done.stdout, flags=re.DOTALL)
-    assert title, done.stderr
     said = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
-    return json.loads(html.unescape(title[1])), said
+    return title_of(done.stdout), said
 
 
 def requests(folder):
