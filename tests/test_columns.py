@@ -204,6 +204,21 @@ def test_many_levels_are_learned():
     assert model.fit(table, y).score(table, y) > 0.97
 
 
+def test_levels_have_functions_of_their_own_beside_one_that_they_share():
+    rng = np.random.default_rng(0)
+    store = rng.integers(0, 60, 2400)
+    x = rng.uniform(size=2400)
+    table = pd.DataFrame({"x": x, "store": [f"S{k}" for k in store]})
+    y = 5.0 * rng.normal(size=60)[store] + np.sin(6.0 * x) + 0.3 * rng.normal(size=2400)
+    model = SparsePEPRegressor(n_inducing=20, random_state=0).fit(table, y)
+    assert model.noise_std_ == pytest.approx(0.3, rel=0.05)
+    assert len(model.features_) == 80
+    new = pd.DataFrame({"x": [0.5, 0.5], "store": ["S1", "new"]})
+    with pytest.warns(UserWarning, match="'store' that training did not see"):
+        known, unknown = model.predict(new, return_std=True)[1]
+    assert unknown > 4.0 > 0.4 > known
+
+
 def test_whole_numbers_identify_rows_only_if_their_name_says_so():
     numbers = np.arange(12)
     table = pd.DataFrame(

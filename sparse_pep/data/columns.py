@@ -708,6 +708,16 @@ class Columns:
         return [column.name for column in self.columns for _ in column.names]
 
     @property
+    def signed(self) -> list[list[int]]:
+        """For each category whose levels have signs, the places of its columns of numbers."""
+        origins = self.origins
+        return [
+            [place for place, name in enumerate(origins) if name == column.name]
+            for column in self.columns
+            if column.kind == "category" and len(column.levels) > MOST_LEVELS
+        ]
+
+    @property
     def used(self) -> list[str]:
         """The names of the columns of the table that are not left out."""
         return [column.name for column in self.columns if column.names]

@@ -71,7 +71,8 @@ class Arguments(BaseEstimator):
         with 25, 50 and 100 points, and with twice as many again as long as this gains more than
         0.01 nats per data point: of log evidence with Gaussian noise at power 0, otherwise of
         leave-one-out log density. A larger number is kept only if it gains so much over the one
-        kept before. `partial_fit` does not raise this number.
+        kept before. `partial_fit` does not raise this number. A category with more than 30 levels
+        in a table adds a point for each of its levels, up to 300, unless `kernel` is an object.
     power : float or array (N,) or (B,), or "auto", "log_loss", "held_out"
         α in [0, 1]: 0 is variational, 1 is EP (for Gaussian noise, FITC). It may differ from row to
         row, or from block to block. "auto" uses 0.5, which experiments suggest for squared errors.

@@ -60,13 +60,16 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 # %% ../../nbs/internals/estimators/base.ipynb #1c9a108b
-def start_of(data: Data, likelihood: Likelihood, options: Arguments, run: Run) -> Model:
+def start_of(
+    data: Data, columns: InputColumns, likelihood: Likelihood, options: Arguments, run: Run
+) -> Model:
     """The model from which a fit starts."""
     if options.training is not None:
         values = (data.values or data).sample
         require_trainable_units(values, likelihood, options._scales)
     if data.values is None:
-        return starting_model(options, data.sample, data.sample, likelihood, run.rng)
+        signed = () if columns.table is None else columns.table.signed
+        return starting_model(options, data.sample, data.sample, likelihood, run.rng, signed=signed)
     places = Rows(data.places_for(number_of_points(options)))
     start = starting_model(
         options, data.values.sample, places, likelihood, run.rng, of_functionals=True
@@ -220,7 +223,7 @@ class PowerEPEstimator(FittedEstimator):
             require_noise_for_known_variance(ingested.data, encoder)
             later = encoder.for_later(ingested.data.rows)
             data = encoded_data(ingested, later, self, run)
-            start = start_of(data, encoder.likelihood, self, run)
+            start = start_of(data, ingested.columns, encoder.likelihood, self, run)
             result, data = train_as_asked(start, data, self, run)
             publish(self, self._concluded(ingested.columns, encoder, data, result, run))
             warn_of_training(result, run.clock)

@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27003
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy import ndarray
 from .arguments import KERNELS, Arguments
 from ..features import Features, InducingPoints, StackedFeatures
 from ..inference import Rows
-from ..kernels import Kernel
+from ..kernels import Categorical, Kernel, Stationary, Sum
 from ..kernels.base import Combination
 from ..likelihoods import Likelihood
 from ..means import ZeroMean, starting_mean
@@ -80,10 +81,15 @@ ROWS_PER_INPUT = 10  # where there are fewer, `ard="auto"` shares one lengthscal
 
 
 def chosen_kernel(
-    options: Arguments, rows: Rows, likelihood: Likelihood, level: float | None = None
+    options: Arguments,
+    rows: Rows,
+    likelihood: Likelihood,
+    level: float | None = None,
+    signed: Sequence[list[int]] = (),
 ) -> Kernel:
     """The kernel that is given, or the named one on the scale of the rows, or of unit scale if
-    there is neither a name nor training. `level` is the prior mean of f if it is not 0.
+    there is neither a name nor training. `level` is the prior mean of f if it is not 0, and
+    `signed` has the columns of each category whose levels have functions of their own.
     """
     kernel = options.kernel
     D = rows.n_dims
@@ -101,9 +107,55 @@ def chosen_kernel(
     ard = options.ard
     if ard == "auto":
         ard = rows.n_data >= ROWS_PER_INPUT * D
+    kind = KERNELS[kernel or "se"]
+    if signed:
+        return kernel_of_levels(variance, lengthscale, kind, ard, signed)
     if not ard:
         lengthscale = np.sqrt(np.mean(lengthscale**2))
-    return KERNELS[kernel or "se"](variance, lengthscale)
+    return kind(variance, lengthscale)
+
+# %% ../../nbs/internals/estimators/starting.ipynb #a1cec8ed
+MOST_POINTS = 300  # for levels, in addition to `n_inducing`
+CORRELATION = 0.1  # of two levels, at the start
+
+
+def kernel_of_levels(
+    variance: float,
+    lengthscale: ndarray,
+    kind: type[Stationary],
+    ard: bool,
+    signed: Sequence[list[int]],
+) -> Kernel:
+    """The sum of a kernel of the columns without signs and, for each category, of another one times
+    a covariance of its levels. They share the `variance`, and have the lengthscales (D,) of these
+    columns.
+    """
+    rest = np.setdiff1d(np.arange(len(lengthscale)), np.concatenate(signed)).tolist()
+    others = lengthscale[rest]
+    if not ard:
+        others = np.sqrt(np.mean(others**2))
+    share = variance / (len(signed) + bool(rest))
+    parts: list[Kernel] = []
+    if rest:
+        parts.append(kind(share, others, active_dims=rest))
+    for dims in signed:
+        if rest:
+            of_levels = Categorical(1.0, CORRELATION, active_dims=dims)
+            parts.append(kind(share, others, active_dims=rest) * of_levels)
+        else:
+            parts.append(Categorical(share, CORRELATION, active_dims=dims))
+    return parts[0] if len(parts) == 1 else Sum(tuple(parts))
+
+
+def level_points(X: ndarray, dims: list[int]) -> ndarray:
+    """A row of X for each level of the category in the columns `dims`, the middle one in their
+    order; if there are too many levels, for the most frequent ones.
+    """
+    _, level, counts = np.unique(X[:, dims], axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(level.ravel(), kind="stable")
+    middle = order[np.cumsum(counts) - 1 - counts // 2]
+    frequent = np.argsort(-counts, kind="stable")[:MOST_POINTS]
+    return X[middle[frequent]]
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27009
 def number_of_points(options: Arguments) -> int:
@@ -112,10 +164,15 @@ def number_of_points(options: Arguments) -> int:
 
 
 def chosen_features(
-    options: Arguments, kernel: Kernel, places: Rows, rng: np.random.Generator
+    options: Arguments,
+    kernel: Kernel,
+    places: Rows,
+    rng: np.random.Generator,
+    signed: Sequence[list[int]] = (),
 ) -> Features:
-    """The features that are given, or inducing points among the inputs of the rows `places`. Warns
-    if these have fewer distinct inputs than `n_inducing`.
+    """The features that are given, or inducing points among the inputs of the rows `places`, and
+    for each level of the categories `signed`. Warns if there are fewer distinct inputs than
+    `n_inducing`.
     """
     features = options.features
     if isinstance(features, Features):
@@ -131,6 +188,8 @@ def chosen_features(
             "rows in X.",
             UserWarning,
         )
+    for dims in signed:
+        Z = np.unique(np.vstack([Z, level_points(places.X, dims)]), axis=0)
     return InducingPoints(Z)
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a2700a
@@ -191,14 +250,18 @@ def starting_model(
     likelihood: Likelihood,
     rng: np.random.Generator,
     of_functionals: bool = False,
+    signed: Sequence[list[int]] = (),
 ) -> Model:
     """The model from which a fit starts, without a search for its lengthscale if the rows are only
     the values among observations `of_functionals`.
 
     Its kernel, features, likelihood and mean are those that are given. With an optimiser, the
     others are chosen from the `rows`, and inducing points among the inputs of the rows `places`.
-    Parameters of the likelihood that are `fixed` stay as they are.
+    Parameters of the likelihood that are `fixed` stay as they are. `signed` has the columns of each
+    category with many levels.
     """
+    if keeps_scale(options) or options.features is not None:
+        signed = ()
     X = rows.X
     residuals = rows
     known = likelihood.sites_known
@@ -206,8 +269,8 @@ def starting_model(
     mean = chosen_mean(options, rows, likelihood, level)
     if known and mean.parameters():
         residuals = rows._replace(y=rows.y - mean(X))
-    kernel = chosen_kernel(options, residuals, likelihood, level)
-    features = chosen_features(options, kernel, places, rng)
+    kernel = chosen_kernel(options, residuals, likelihood, level, signed)
+    features = chosen_features(options, kernel, places, rng, signed)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     model = Model(kernel, features, likelihood, mean)
     if options.fixed:

@@ -232,7 +232,7 @@ class Coded(Kernel):
 
     @property
     def categorical_dims(self) -> tuple[int, ...]:
-        """The column of the codes."""
+        """The columns of the codes."""
         return self.active_dims or (0,)
 
     # the distance of different codes as coordinates
@@ -265,7 +265,8 @@ class Categorical(Coded):
     correlation : float
         Of the values of two categories, between 0 and 1.
     active_dims : list of int, optional
-        The column with the codes. It can be left out if X has no other.
+        The column with the codes. It can be left out if X has no other. With several columns, the
+        numbers in all of them together are the code.
 
     Examples
     --------
@@ -287,6 +288,17 @@ class Categorical(Coded):
             raise ValueError(
                 f"`correlation` of Categorical must be between 0 and 1; got {self.correlation}."
             )
+
+    def code(self, X: ndarray) -> ndarray:
+        """A number (N, 1) for each row of X, equal for rows with equal codes."""
+        if self.active_dims is None or len(self.active_dims) == 1:
+            return super().code(X)
+        codes = self.columns(X)
+        factors = np.random.default_rng(0).normal(size=codes.shape[1])
+        number = np.zeros(len(X))
+        for column, factor in zip(codes.T, factors, strict=True):
+            number += factor * column  # elementwise, so that equal rows give equal sums
+        return number[:, None]
 
     def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
         """The matrix K (M, n) and its pull-back; the derivative with respect to X1 is zero."""

@@ -15,7 +15,8 @@ from numpy import ndarray
 
 from ..inference import Rows
 from ..inference.shard import added_parts
-from ..kernels import Kernel, SquaredExponential
+from ..kernels import Categorical, Kernel, SquaredExponential
+from ..kernels.base import Combination
 from ..likelihoods import Gaussian, Likelihood
 from ..model import Model, value_kernel_and_likelihood
 from ..numerics.linalg import factorise, solve_lower
@@ -167,6 +168,16 @@ def noise_evidences(model: Model, rows: Rows, noises: Sequence[float]) -> ndarra
     return np.array([evidence_from_sums(Kuu, *parts)[0] for parts in sums.values()])
 
 
+def shortened(kernel: Kernel, factor: float) -> Kernel:
+    """The kernel with all lengthscales multiplied by a factor."""
+    if isinstance(kernel, Combination):
+        parts = tuple(shortened(part, factor) for part in kernel.kernels)
+        return replace(kernel, kernels=parts)
+    if isinstance(kernel, Categorical):
+        return kernel
+    return replace(kernel, lengthscale=factor * kernel.lengthscale)
+
+
 def search_initial_lengthscale(model: Model, rows: Rows) -> Model:
     """The model with its lengthscales multiplied by 1, 0.3, 0.1 or 0.03, whichever has the highest
     evidence at power 0.5 with one of three Gaussian noise variances, for at most 20000 rows. Cost
@@ -174,11 +185,12 @@ def search_initial_lengthscale(model: Model, rows: Rows) -> Model:
     """
     some = rows.at(np.arange(0, rows.n_data, -(-rows.n_data // SAMPLE_ROWS)))
     of_function = value_kernel_and_likelihood(model)[0]
-    noises = [share * float(of_function.variance) for share in NOISES]
+    variance = float(of_function.diag(rows.X[:1])[0])
+    noises = [share * variance for share in NOISES]
     highest = -np.inf
     best = model
     for factor in SHORTER:
-        kernel = replace(of_function, lengthscale=factor * of_function.lengthscale)
+        kernel = shortened(of_function, factor)
         if model.kernel.of_functionals:
             kernel = replace(model.kernel, kernel=kernel)
         shorter = replace(model, kernel=kernel)

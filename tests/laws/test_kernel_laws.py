@@ -45,6 +45,7 @@ KERNELS = {
     "constant": Constant(0.7),
     "white": White(0.7),
     "categorical": Categorical(1.3, 0.4, active_dims=(2,)),
+    "categorical of several columns": Categorical(1.3, 0.4, active_dims=(0, 2)),
     "coregion": Coregion(
         rank=2,
         variance=[0.3, 0.7, 0.4],
