@@ -109,7 +109,7 @@ def chosen_kernel(
         ard = rows.n_data >= ROWS_PER_INPUT * D
     kind = KERNELS[kernel or "se"]
     if signed:
-        return kernel_of_levels(variance, lengthscale, kind, ard, signed)
+        return kernel_of_levels(variance, np.asarray(lengthscale), kind, bool(ard), signed)
     if not ard:
         lengthscale = np.sqrt(np.mean(lengthscale**2))
     return kind(variance, lengthscale)
@@ -140,10 +140,10 @@ def kernel_of_levels(
         parts.append(kind(share, others, active_dims=rest))
     for dims in signed:
         if rest:
-            of_levels = Categorical(1.0, CORRELATION, active_dims=dims)
+            of_levels = Categorical(1.0, CORRELATION, active_dims=tuple(dims))
             parts.append(kind(share, others, active_dims=rest) * of_levels)
         else:
-            parts.append(Categorical(share, CORRELATION, active_dims=dims))
+            parts.append(Categorical(share, CORRELATION, active_dims=tuple(dims)))
     return parts[0] if len(parts) == 1 else Sum(tuple(parts))
 
 

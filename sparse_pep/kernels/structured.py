@@ -294,7 +294,7 @@ class Categorical(Coded):
         if self.active_dims is None or len(self.active_dims) == 1:
             return super().code(X)
         codes = self.columns(X)
-        factors = np.random.default_rng(0).normal(size=codes.shape[1])
+        factors = np.random.default_rng(0).normal(size=(codes.shape[1],))
         number = np.zeros(len(X))
         for column, factor in zip(codes.T, factors, strict=True):
             number += factor * column  # elementwise, so that equal rows give equal sums
