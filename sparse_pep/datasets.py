@@ -130,10 +130,14 @@ def random_splits(
             f"`test_fraction` must be above 0 and below 1; got {short_repr(test_fraction)}."
         )
     n_test = max(1, round(test_fraction * n))
-    if n - n_test < 1:
+    if n < 2:
         raise ValueError(
             f"`n` = {n} is too few rows to split into training and test rows; at least 2 "
             "are needed."
+        )
+    if n_test == n:
+        raise ValueError(
+            f"`test_fraction` = {test_fraction:g} leaves none of {n} rows to train on; lower it."
         )
     orders = [np.random.default_rng(seed + k).permutation(n) for k in range(count)]
     return tuple((order[:-n_test], order[-n_test:]) for order in orders)

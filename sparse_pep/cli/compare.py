@@ -16,7 +16,14 @@ import pandas as pd
 from tqdm import tqdm
 
 from .options import CLASSIFIERS, NUMERIC, ModelOptions, TableOptions
-from .output import check_files, format_table, print_result, write_csv
+from sparse_pep.cli.output import (
+    TABLE,
+    check_files,
+    check_kind,
+    format_table,
+    print_result,
+    write_csv,
+)
 from .rows import check_held_out, read_training, require_trainable
 from .trial import Row, run_split
 from ..data.cells import to_number
@@ -180,6 +187,7 @@ def compare(
 ) -> None:
     """Score each power on held-out rows of each data set, print tables and write files."""
     check_files([table.data], {"--out": out}, as_json)
+    check_kind(out, "--out", TABLE)
     numbers = powers_in(powers)
     sets = chosen_data(table, options.likelihood, n_splits)
     rows = run_trials(sets, numbers, options, quiet)

@@ -19,7 +19,15 @@ import numpy as np
 from numpy import ndarray
 
 from .options import ModelOptions, TableOptions
-from .output import check_files, check_output, one_line_warnings, print_result
+from sparse_pep.cli.output import (
+    MODEL,
+    PAGE,
+    check_files,
+    check_kind,
+    check_output,
+    one_line_warnings,
+    print_result,
+)
 from sparse_pep.cli.rows import (
     check_held_out,
     column_of_weights,
@@ -35,20 +43,14 @@ from ..likelihoods.base import typed_name
 from ..numerics.files import atomic_write, version_of
 
 # %% ../../nbs/internals/cli/fit.ipynb #01c8b765
-def begins_like_no_model(path: str) -> bool:
-    """Whether a file holds something else than a model, which is a zip archive."""
-    with open(path, "rb") as file:
-        return file.read(2) not in (b"", b"PK")
-
-
 def check_options(table: TableOptions, options: ModelOptions, out: str, report: str | None) -> None:
     """Raise a ValueError if a file cannot be read or written, or if options exclude each other."""
     outputs = {"--out": out, "--report": report, "--checkpoint": options.checkpoint}
     check_files([table.data], outputs)
     if out == "-":
         raise ValueError("--out: a model is not written to standard output; name a file.")
-    if Path(out).is_file() and begins_like_no_model(out):
-        raise ValueError(f"--out: '{out}' exists and is no model file; name another, or remove it.")
+    check_kind(out, "--out", MODEL)
+    check_kind(report, "--report", PAGE)
     if table.censored is not None and options.likelihood != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
     if table.cache_dir is not None and not table.in_pieces:
@@ -106,7 +108,8 @@ def training_data(
     weights = data.weights()
     if weights is not None:
         y_train = y_train[weights > 0.0]
-    require_learnable(y_train, table.target)
+    remedy = "" if test_fraction is None else " Lower --test-fraction."
+    require_learnable(y_train, table.target, remedy)
     return data
 
 # %% ../../nbs/internals/cli/fit.ipynb #416ea4ba

@@ -9,6 +9,7 @@ __all__ = []
 import io
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,15 +29,31 @@ def check_output(path: str | os.PathLike[str], option: str = "--out") -> Path:
     be written.
     """
     real = Path(path).resolve()
+    if Path(path).exists() and not Path(path).is_file():
+        raise ValueError(f"{option}: '{path}' is not a regular file; name a file.")
     if not real.parent.is_dir():
         raise ValueError(f"{option}: the folder of '{path}' does not exist; make it first.")
-    if real.exists() and not real.is_file():
-        raise ValueError(f"{option}: '{path}' is not a regular file; name a file.")
     if not os.access(real.parent, os.W_OK):
         raise ValueError(f"{option}: the folder of '{path}' cannot be written to.")
     return real
 
 # %% ../../nbs/internals/cli/output.ipynb #96a189a2
+TABLE = "table"
+MODEL = "model file"
+PAGE = "HTML page"
+BEGINNINGS = {TABLE: rb"(?!PK\x03\x04|\x1f\x8b|PAR1)", MODEL: rb"PK\x03\x04|$", PAGE: rb"<|$"}
+
+
+def check_kind(path: str | None, option: str, kind: str) -> None:
+    """Raise a ValueError that begins with `option` if a file exists that is of no such kind."""
+    if path is None or not Path(path).is_file():
+        return
+    with open(path, "rb") as file:
+        begins = file.read(4)
+    if not re.match(BEGINNINGS[kind], begins):
+        raise ValueError(f"{option}: '{path}' exists and is no {kind}; name another, or remove it.")
+
+# %% ../../nbs/internals/cli/output.ipynb #e2f276aa
 def check_files(
     inputs: Sequence[str | None], outputs: Mapping[str, str | None], as_json: bool = False
 ) -> None:
@@ -52,8 +69,10 @@ def check_files(
         )
     taken = {Path(path).resolve(): "is read as data" for path in inputs if path}
     for option, path in outputs.items():
-        if path is None or path == "-":
+        if path is None or (path == "-" and option == "--out"):
             continue
+        if path == "-":
+            raise ValueError(f"{option}: - is not for this option; name a file.")
         real = check_output(path, option)
         if real in taken:
             raise ValueError(f"{option}: '{path}' {taken[real]}; name another file.")

@@ -19,7 +19,14 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from .options import TableOptions
-from .output import check_files, check_output, print_result, write_csv
+from sparse_pep.cli.output import (
+    TABLE,
+    check_files,
+    check_kind,
+    check_output,
+    print_result,
+    write_csv,
+)
 from .rows import files_of
 from .trial import Estimator, predictions
 from ..data.columns import Unseen, unseen_values_text
@@ -132,6 +139,7 @@ def predict(
     if out is None and not as_json:
         out = "predictions.csv"
     check_files([path, table.data], {"--out": out}, as_json)
+    check_kind(out, "--out", TABLE)
     model = load_model(path)
     description = describe(model, interval)
     if table.in_pieces:

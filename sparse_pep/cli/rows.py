@@ -82,15 +82,15 @@ def column_of_weights(source: TableArrays) -> ndarray | None:
     return weights if weights.ndim else None
 
 # %% ../../nbs/internals/cli/rows.ipynb #b713563d
-def require_learnable(y: ndarray, target: str = "") -> None:
-    """Raise a ValueError if the targets y (N,), of the column `target`, are all the same, or too
-    large to be squared.
+def require_learnable(y: ndarray, target: str = "", remedy: str = "") -> None:
+    """Raise a ValueError if the targets y (N,), of the column `target`, are all the same, with a
+    remedy if there is one, or too large to be squared.
     """
     called = f"the target {target!r}" if target else "the target"
     if np.all(y == y[:1]):
         raise ValueError(
             f"{called} has fewer than two different values in {len(y)} rows: there is "
-            "nothing to learn."
+            f"nothing to learn.{remedy}"
         )
     if y.dtype.kind in "fiu":  # labels may be words
         require_moderate(y[:, None], [called])

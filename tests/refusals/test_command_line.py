@@ -56,7 +56,9 @@ $ FIT --test-fraction x
 $ FIT --test-fraction nan
 --test-fraction ... nan
 $ FIT --test-fraction 0.999
-too few
+--test-fraction ... 0.999 leaves none of 12 rows to train on
+$ FIT --test-fraction 0.9
+two different values in 1 rows ... Lower --test-fraction
 $ FIT --kernel SE2
 --kernel ... SE2
 $ FIT --kernel ''
@@ -109,6 +111,12 @@ $ FIT --out /dev/null
 --out ... /dev/null
 $ FIT --out good.csv
 --out ... good.csv ... data
+$ FIT --report -
+--report: - is not for this option; name a file
+$ FIT --report weights.csv
+--report ... 'weights.csv' ... no HTML page
+$ FIT --checkpoint -
+--checkpoint: - is not for this option; name a file
 $ FIT --report absent/report.html
 --report ... absent/report.html
 $ FIT --report model.npz
@@ -147,6 +155,8 @@ $ predict model.npz good.csv --out good.csv
 --out ... good.csv
 $ predict model.npz good.csv --out model.npz
 --out ... model.npz
+$ predict model.npz good.csv --out newer.npz
+--out ... 'newer.npz' ... no table
 $ predict model.npz good.csv --interval 1
 --interval
 $ predict model.npz good.csv --json --out -
@@ -177,6 +187,8 @@ $ compare good.csv --target response --powers 0,,1
 --powers ... ''
 $ compare good.csv --target response --out good.csv
 --out ... good.csv ... data
+$ compare good.csv --target response --out model.npz
+--out ... 'model.npz' ... no table
 $ compare good.csv --target response --json --out -
 --json ... --out
 $ compare --powers 0,1.1
