@@ -54,11 +54,9 @@ def check_kind(path: str | None, option: str, kind: str) -> None:
         raise ValueError(f"{option}: '{path}' exists and is no {kind}; name another, or remove it.")
 
 # %% ../../nbs/internals/cli/output.ipynb #e2f276aa
-def check_files(
-    inputs: Sequence[str | None], outputs: Mapping[str, str | None], as_json: bool = False
-) -> None:
-    """Raise a ValueError if an output cannot be written, is an input too, or is named twice.
-    `outputs` maps each option to a file, None or "-", which is not for two results at once.
+def check_standard_output(outputs: Mapping[str, str | None], as_json: bool) -> None:
+    """Raise a ValueError if - is given for something else than one result, or if there is no
+    standard output.
     """
     if sys.stdout is None and (as_json or outputs["--out"] == "-"):
         raise ValueError("standard output is closed; name a file with --out, without --json.")
@@ -67,12 +65,22 @@ def check_files(
             "--out: - is standard output, where --json writes; name a file, or leave out "
             "--out or --json."
         )
+    for option, path in outputs.items():
+        if path == "-" and option != "--out":
+            raise ValueError(f"{option}: - is not for this option; name a file.")
+
+
+def check_files(
+    inputs: Sequence[str | None], outputs: Mapping[str, str | None], as_json: bool = False
+) -> None:
+    """Raise a ValueError if an output cannot be written, is an input too, or is named twice.
+    `outputs` maps each option to a file, None or "-", which is not for two results at once.
+    """
+    check_standard_output(outputs, as_json)
     taken = {Path(path).resolve(): "is read as data" for path in inputs if path}
     for option, path in outputs.items():
-        if path is None or (path == "-" and option == "--out"):
+        if path is None or path == "-":
             continue
-        if path == "-":
-            raise ValueError(f"{option}: - is not for this option; name a file.")
         real = check_output(path, option)
         if real in taken:
             raise ValueError(f"{option}: '{path}' {taken[real]}; name another file.")
