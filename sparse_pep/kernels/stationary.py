@@ -221,7 +221,8 @@ class RationalQuadratic(Stationary):
     Attributes
     ----------
     shape : float
-        The smaller it is, the more lengthscales are mixed; at ∞ there is one. Given by name.
+        The smaller it is, the more lengthscales are mixed; at ∞ there is one. It is the third
+        argument, and `active_dims` is given by name.
 
     Examples
     --------
@@ -231,7 +232,8 @@ class RationalQuadratic(Stationary):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "shape")
-    shape: float = field(default=1.0, kw_only=True)
+    active_dims: tuple[int, ...] | None = field(default=None, kw_only=True)
+    shape: float = 1.0
 
     def profile(self, pairs: Pairs) -> Profile:
         """K, its −2 dk/dr² = K/(1 + r²/(2 shape)), and its derivative with respect to the
