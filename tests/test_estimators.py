@@ -407,7 +407,10 @@ ONE_ROW = [
     ids=str,
 )
 def test_one_row_is_data_too(options):
-    """With the mean and variance 1 of the kernel and of the noise, as of any constant target."""
+    """With the mean, and with the size of the mean as the scale of the kernel and of the noise, as
+    of any constant target.
+    """
+    size = abs(y[0])
     given = [(X[:1], y[:1]), (X[:2], y[:2], [1.0, 0.0]), (ArraySource(X[:1], y[:1]),)][
         : 2 if "blocks" in options else 3
     ]
@@ -416,9 +419,9 @@ def test_one_row_is_data_too(options):
         mean, std = model.predict([X[0], X[0] + 1e9], return_std=True)
         assert model.n_samples_seen_ == 1
         assert "yes" in model.summary()
-        assert np.allclose(std, np.sqrt([1.5, 2.0]))
+        assert np.allclose(std / size, np.sqrt([1.5, 2.0]))
         assert np.allclose(mean, y[0])
-        assert np.isclose(model.leave_one_out()[0], -0.5 * np.log(4.0 * np.pi))
+        assert np.isclose(model.leave_one_out()[0], -0.5 * np.log(4.0 * np.pi * size**2))
 
 
 @pytest.mark.parametrize(
@@ -504,6 +507,21 @@ def test_a_constant_is_predicted_everywhere(arguments):
     assert model.converged_
     assert model.diagnostics_["message"] == "nothing was trained"
     assert model.summary()
+
+
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEP])
+@pytest.mark.parametrize("standardize", [False, True])
+def test_errors_of_a_constant_are_in_its_units(kind, standardize):
+    stds = []
+    for unit in (1.0, 1e-3):
+        model = kind(n_inducing=5, standardize=standardize, random_state=0)
+        if kind is SparsePEP:
+            model.set_params(likelihood="student_t")
+        with pytest.warns(UserWarning, match="nothing tells how far new values are"):
+            model.fit(X, np.full(40, 5.1 * unit))
+        stds.append(model.predict(X_TEST, return_std=True)[1] / unit)
+    assert np.allclose(*stds, rtol=1e-9)
+    assert np.all((stds[0] > 2.0) & (stds[0] < 10.0))
 
 
 def test_constants_that_are_modelled_as_given():

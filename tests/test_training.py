@@ -568,3 +568,16 @@ def test_a_fit_with_narrow_bounds_keeps_its_power_in_silence():
         warnings.simplefilter("error")
         model = SparsePEPRegressor(random_state=0, n_inducing=30).fit(X[:60], y[:60])
     assert model.power_ == 0.5
+
+
+@pytest.mark.parametrize(
+    "training", [LBFGS(max_iter=2.0, n_restarts=1.0), Adam(n_epochs=2.0, batch_size=10.0)], ids=repr
+)
+def test_whole_numbers_may_be_floats(training):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 1))
+    model = SparsePEPRegressor(n_inducing=3.0, training=training, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, np.sin(X[:, 0]))
+        assert len(model.set_params(n_inducing=5.0).partial_fit(X + 0.1, X[:, 0]).features_) == 5

@@ -100,8 +100,8 @@ class Moments(NamedTuple):
         constant = spread <= 1e-12 * np.abs(self.mean)
         return np.where(constant | (spread == 0.0), 1.0, spread)
 
-    def with_scale(self, centre: float, spread: float) -> "Moments":
-        """The same with another mean and spread of all columns."""
+    def with_scale(self, centre: float | ndarray, spread: float | ndarray) -> "Moments":
+        """The same with another mean and spread of all columns, or of each."""
         mean = np.full_like(self.mean, centre)
         return self._replace(mean=mean, square=np.full_like(mean, self.weight * spread**2))
 

@@ -6,7 +6,6 @@
 __all__ = ['convert_table']
 
 # %% ../../nbs/internals/data/tables.ipynb #444b950a
-import difflib
 import math
 import re
 import sys
@@ -38,7 +37,7 @@ from sparse_pep.data.cells import (
 from .columns import Columns, ColumnStats, refuse_two_groupings
 from .reader import TableFile, table_files
 from .sources import ArraySource, class_numbers, labels_of, positions_in
-from ..numerics.validation import short_repr
+from ..numerics.validation import did_you_mean, short_repr
 
 # %% ../../nbs/internals/data/tables.ipynb #3e1a7977
 class NotFinite(BadCell):
@@ -203,9 +202,7 @@ def require_column(name: object, names: Collection[str], called: str, source: st
         raise ValueError(f"{called} must be the name of a column; got {short_repr(name)}.")
     if name in names:
         return
-    folded = {other.casefold(): other for other in names}
-    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
-    hint = f" Did you mean {' or '.join(repr(folded[hit]) for hit in close)}?" if close else ""
+    hint = did_you_mean(name, names)
     more = f", ... ({len(names)} in all)" if len(names) > 12 else ""
     raise ValueError(
         f"{called}: '{source}' has no column {name!r}.{hint} Its columns: "

@@ -28,6 +28,7 @@ from sparse_pep.numerics.validation import (
     require_finite,
     require_labels,
     short_repr,
+    with_suggestions,
 )
 
 # %% auto #0
@@ -112,6 +113,7 @@ def labels_in(data: Data, named: bool) -> ndarray:
     return labels
 
 # %% ../../nbs/internals/estimators/classifier.ipynb #f038291d
+@with_suggestions
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     """Sparse Gaussian process classification by Power EP, from variational (power 0) to EP

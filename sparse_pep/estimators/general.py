@@ -19,6 +19,7 @@ from .predict import Inputs
 from .real_targets import RealTargets
 from ..inference import Rows
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal, Softmax
+from ..numerics.validation import with_suggestions
 
 # %% auto #0
 __all__ = ['SparsePEP']
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
+@with_suggestions
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEP(RealTargets):
     """A sparse Gaussian process model with any likelihood except those of several classes, by Power

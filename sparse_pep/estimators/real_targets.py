@@ -13,6 +13,7 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.encoder import Encoder
+from ..data.passes import Moments
 from ..data.sources import Source
 from . import predict
 from .arguments import Arguments
@@ -60,6 +61,8 @@ def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Enco
         targets = targets.with_scale(*scale)
     constant = trains_real and np.all(data.constant)  # the value itself, everywhere
     scales_targets = likelihood.real_targets and (scales or constant)
+    if scales_targets:
+        targets = with_scale_of_constants(targets, data.constant)
     return Encoder.fit(
         likelihood,
         inputs=inputs if scales else None,
@@ -67,6 +70,16 @@ def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Enco
         several=data.unique_rows.y.ndim == 2,
         unscaled=unscaled_columns(options, likelihood),
     )
+
+
+def with_scale_of_constants(targets: Moments, constant: ndarray) -> Moments:
+    """The moments of targets of which some columns are `constant` (K,). Nothing tells how far new
+    values are from a constant, so its scale is its size, which has its units.
+    """
+    if not np.any(constant):
+        return targets
+    size = np.where(targets.mean == 0.0, 1.0, np.abs(targets.mean))
+    return targets.with_scale(targets.mean, np.where(constant, size, targets.spread))
 
 
 def require_one_scale(options: Arguments, data: Data) -> None:
@@ -115,7 +128,7 @@ def warn_if_constant(data: Data) -> None:
     value = np.atleast_2d(data.unique_rows.y.T)[k, 0]
     warn_caller(
         f"{which} has one value only ({value} in {where}): there is nothing to "
-        "learn but this value.",
+        "learn but this value, and nothing tells how far new values are from it.",
         UserWarning,
     )
 

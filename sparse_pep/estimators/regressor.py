@@ -22,7 +22,7 @@ from .predict import Inputs
 from .real_targets import RealTargets
 from .state import FittedState
 from ..likelihoods import Gaussian, GroupedGaussian
-from ..numerics.validation import require_real, require_rows
+from ..numerics.validation import require_real, require_rows, with_suggestions
 
 # %% auto #0
 __all__ = ['SparsePEPRegressor']
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 # %% ../../nbs/internals/estimators/regressor.ipynb #0000ac9c
+@with_suggestions
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEPRegressor(RealTargets):
     """Sparse Gaussian process regression by Power EP, from variational (power 0) to FITC

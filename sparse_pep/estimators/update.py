@@ -114,7 +114,7 @@ def chosen_points(model: Model, data: Data, options: Arguments) -> InducingPoint
     points = np.vstack([model.features.Z, data.places])
     size = len(model.features)
     if options.features is None and not isinstance(options.n_inducing, str):
-        size = max(size, options.n_inducing)
+        size = max(size, int(options.n_inducing))
     return InducingPoints(greedy_points(model.kernel, points, min(size, len(points))))
 
 

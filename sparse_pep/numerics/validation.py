@@ -6,12 +6,15 @@
 __all__ = []
 
 # %% ../../nbs/internals/numerics/validation.ipynb #9ef8df36
+import difflib
+import functools
+import inspect
 import math
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import FrameType
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -38,6 +41,38 @@ def _place(index: Sequence[int]) -> str:
     """The row of an index, and its column if there is one."""
     row, *column = index
     return f"row {row}" + "".join(f", column {c}" for c in column)
+
+# %% ../../nbs/internals/numerics/validation.ipynb #3d6bbc3e
+Kind = TypeVar("Kind")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question with the known names that are closest to a name, or nothing if none is close."""
+    folded = {other.casefold(): other for other in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+    if not close:
+        return ""
+    return f" Did you mean {' or '.join(repr(folded[hit]) for hit in close)}?"
+
+
+def with_suggestions(kind: type[Kind]) -> type[Kind]:
+    """The class, whose constructor raises a TypeError with the closest names for an argument that
+    it does not have.
+    """
+    init = kind.__init__
+    known = list(inspect.signature(init).parameters)[1:]
+
+    @functools.wraps(init)
+    def checked(self: Kind, *values: object, **named: object) -> None:
+        """Initialise, if all names are known."""
+        for name in named:
+            if name not in known:
+                hint = did_you_mean(name, known) or f" It has {', '.join(known)}."
+                raise TypeError(f"{kind.__name__} has no argument {name!r}.{hint}")
+        init(self, *values, **named)
+
+    kind.__init__ = checked  # type: ignore[method-assign,assignment]
+    return kind
 
 # %% ../../nbs/internals/numerics/validation.ipynb #4a7e5791
 def is_number(value: object) -> TypeGuard[float]:

@@ -18,6 +18,7 @@ from numpy import ndarray
 from ..inference import Problem
 from ..inference.fixed_point import Fit
 from ..model import Model
+from ..numerics.validation import with_suggestions
 from ..priors import log_prior
 from ..sites import Posterior
 from .checkpoint import CachedEvaluation
@@ -37,6 +38,7 @@ else:
     from sklearn.base import BaseEstimator
 
 # %% ../../nbs/internals/training/options.ipynb #7763957b
+@with_suggestions
 @dataclass(eq=False, repr=False, kw_only=True)
 class LBFGS(BaseEstimator):
     """Training by L-BFGS, which uses all data for each step.
@@ -67,6 +69,7 @@ class LBFGS(BaseEstimator):
     checkpoint: str | PathLike[str] | None = None
 
 # %% ../../nbs/internals/training/options.ipynb #26f3df6a
+@with_suggestions
 @dataclass(eq=False, repr=False, kw_only=True)
 class Adam(BaseEstimator):
     """Training by Adam, which uses a batch of the data for each step.

@@ -91,7 +91,7 @@ def check_fixed(model: Model, fixed: Collection[str]) -> None:
 def starts_of(model: Model, options: TrainingOptions, rng: np.random.Generator) -> Iterator[Model]:
     """The model itself, and as many perturbed ones as there are restarts."""
     yield model
-    for _ in range(options.optimiser.n_restarts):
+    for _ in range(int(options.optimiser.n_restarts)):
         yield perturbed(model, rng, options.fixed)
 
 

@@ -519,7 +519,7 @@ def train_by_batches(
     epochs = Epochs(objective, batches, optimiser, n_data, rng)
     if record is not None and record.state:
         restore(epochs, record.state)
-    remaining = range(len(epochs.trace), optimiser.n_epochs + 1)
+    remaining = range(len(epochs.trace), int(optimiser.n_epochs) + 1)
     with tqdm(remaining, disable=not options.progress, desc="epochs") as bar:
         try:
             run_epochs(epochs, options, clock, record, bar)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import Kernel, SquaredExponential
 from sparse_pep.likelihoods import Gaussian, Poisson, Probit, Softmax, StudentT
@@ -267,3 +268,24 @@ def test_arguments_that_do_not_go_together(folder, case):
 def test_a_probit_of_three_classes():
     model = estimator("classifier", likelihood=Probit())
     refused(lambda: model.fit(X, np.arange(12) % 3), "likelihood ... Probit ... 3 classes")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "meant"),
+    [
+        (SparsePEPRegressor, "n_inducng", "'n_inducing'"),
+        (SparsePEPClassifier, "Power", "'power'"),
+        (SparsePEP, "likelyhood", "'likelihood'"),
+        (LBFGS, "maxiter", "'max_iter' or 'max_time'"),
+        (Adam, "batchsize", "'batch_size'"),
+    ],
+)
+def test_a_misspelt_argument_is_answered_by_its_name(kind, name, meant):
+    words = rf"{kind.__name__} has no argument '{name}'. Did you mean {meant}\?"
+    with pytest.raises(TypeError, match=words):
+        kind(**{name: 3})
+
+
+def test_an_unknown_argument_is_answered_by_all_names():
+    with pytest.raises(TypeError, match=r"Adam has no argument 'colour'. It has batch_size, "):
+        Adam(colour="red")
