@@ -38,7 +38,7 @@ setup(
     keywords=settings["keywords"],
     python_requires=f">={settings['min_python']}",
     packages=find_packages(include=["sparse_pep", "sparse_pep.*"]),
-    package_data={"sparse_pep": ["py.typed"]},
+    package_data={"sparse_pep": ["py.typed", "readers/*"]},
     install_requires=settings["requirements"].split(),
     extras_require={
         "dev": settings["dev_requirements"].split() + settings["notebooks_requirements"].split(),

@@ -1,4 +1,4 @@
-"""The command line `sparse-pep`: four commands, one module each, and what they share."""
+"""The command line `sparse-pep`: the commands, and what they share."""
 
 from sparse_pep.cli.app import main
 

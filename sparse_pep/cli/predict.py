@@ -34,6 +34,7 @@ from ..data.reader import TABLES
 from ..data.sources import ArraySource
 from ..data.tables import Layout, table_layout
 from ..estimators import SparsePEPClassifier, load
+from ..estimators.export import READERS
 from ..estimators.extrapolation import extrapolating_rows, extrapolation_text
 from ..numerics.validation import is_names
 
@@ -160,3 +161,12 @@ def predict(
         click.echo(f"wrote {out}: {description} of {target} for {rows.n_rows} rows", err=True)
     if as_json:
         print_result("", document, as_json=True)
+
+# %% ../../nbs/internals/cli/predict.ipynb #ceb3ac77
+def export(path: str, out: str) -> None:
+    """Write the model of a file as JSON, and say where its readers are."""
+    check_files([path], {"--out": out})
+    load(path).export(out)
+    places = " and ".join(str(reader) for reader in sorted(READERS.glob("sparse_pep.*")))
+    size = Path(out).stat().st_size
+    click.echo(f"wrote {out}, {size} bytes, for {places}", err=True)

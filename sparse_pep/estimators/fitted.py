@@ -14,7 +14,7 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from . import evidence, persistence, predict, summary, update
+from . import evidence, export, persistence, predict, summary, update
 from .arguments import Arguments, seeded
 from .relevance import Relevance, relevance
 from .state import Diagnostics, FittedState, publish, restored_on_failure
@@ -142,6 +142,16 @@ class FittedEstimator(Arguments):
         it as `extra_`. Neither the training data nor the history of the parameters is saved.
         """
         persistence.save(self, self._fitted(), path, extra)
+
+    def export(self, path: str | Path) -> None:
+        """Write what a prediction needs to one file of JSON, for the readers in C and JavaScript
+        that are in the folder `readers` of the package.
+
+        ValueError, which says what is in the way, unless the model predicts numbers in Gaussian
+        noise, or one of two labels, from inducing points.
+        """
+        names = (vars(self).get("extra_") or {}).get("feature_names")
+        export.export(self._fitted(), path, names)
 
     def predict_f(
         self, X: predict.Inputs, blocks: ArrayLike | None = None

@@ -231,3 +231,20 @@ def test_json_is_apart_from_warnings(trial):
     assert "scores" not in json.loads(result.stdout)
     assert "Warning: " in result.stderr
     assert "it/s" not in result.stderr  # no progress bar in a pipe
+
+
+def test_a_model_is_exported_with_the_names_of_its_columns_and_the_places_of_its_readers(model):
+    result = accept("export model.npz --out trial.json")
+    written = json.loads(Path("trial.json").read_text(encoding="utf-8"))
+    assert written["inputs"]["names"] == load("model.npz").extra_["feature_names"]
+    readers = [Path(word) for word in result.stderr.split() if "readers" in word]
+    assert [reader.name for reader in readers if reader.is_file()] == [
+        "sparse_pep.h",
+        "sparse_pep.js",
+    ]
+
+
+def test_an_export_leaves_the_model_alone(model):
+    before = Path("model.npz").read_bytes()
+    refused_line("export model.npz --out model.npz")
+    assert Path("model.npz").read_bytes() == before
