@@ -562,6 +562,23 @@ def test_a_power_near_1_is_kept_with_a_warning():
     assert model.power_ == 1.0
 
 
+@pytest.mark.parametrize("power", [1.0, 0.9])
+def test_rows_that_are_given_twice_in_a_block_are_warned_of_with_the_remedy(power):
+    """The evidence rises without end as each row predicts its copy."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=100)
+    blocks = np.arange(100) // 10
+    model = SparsePEPRegressor(power=power, n_inducing=15, random_state=0)
+    words = "100 rows equal another row of their block.*give such rows once.*`sample_weight`"
+    with pytest.warns(UserWarning, match=words):
+        model.set_params(blocks=np.tile(blocks, 2)).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.set_params(blocks=blocks).fit(X, y, sample_weight=np.full(100, 2.0))
+    assert 0.2 < model.noise_std_ < 0.6
+
+
 def test_a_fit_with_narrow_bounds_keeps_its_power_in_silence():
     X, y = series_with_outages()
     with warnings.catch_warnings():

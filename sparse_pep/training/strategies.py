@@ -209,11 +209,31 @@ HIGHEST_REPLACED = 0.5  # power; a higher one is kept
 
 
 def bounds_per_row(model: Model, problem: Problem) -> tuple[float, float]:
-    """The bounds of `model_bounds` in nats per data point and output."""
+    """The bounds of `model_bounds` in nats per data point and output; infinite if they cannot be
+    computed.
+    """
     rows = problem.rows
     n_outputs = np.atleast_2d(rows.y.T).shape[0] if isinstance(rows, Rows) else 1
-    low, high = np.divide(model_bounds(model, problem), n_outputs * total_weight(rows))
+    try:
+        low, high = np.divide(model_bounds(model, problem), n_outputs * total_weight(rows))
+    except np.linalg.LinAlgError:
+        return -np.inf, np.inf
     return float(low), float(high)
+
+
+def copies_text(problem: Problem) -> str:
+    """What to do about rows that equal another row of their block, if there are any."""
+    rows = problem.rows
+    if not isinstance(rows, Rows) or rows.blocks is None:
+        return ""
+    complete = np.column_stack([rows.X, rows.y, rows.blocks])
+    n_copies = len(complete) - len(np.unique(complete, axis=0))
+    if n_copies == 0:
+        return ""
+    return (
+        f" {n_copies} rows equal another row of their block, and the evidence rises without end as "
+        "each predicts its copy: give such rows once, with their number as `sample_weight`."
+    )
 
 # %% ../../nbs/19c_strategies.ipynb #f0ddbea4
 @dataclass(frozen=True, eq=False)
@@ -250,6 +270,7 @@ class Guarded:
             f"apart, so the evidence at power {power:g} cannot be trusted: it may have explained "
             "part of the data as noise"
         )
+        copies = copies_text(problem)
         second = None
         if power <= HIGHEST_REPLACED and not clock.is_over:
             second = self.at_power_0(model, problem, options, rng, clock)
@@ -258,14 +279,15 @@ class Guarded:
             if low_0 > low:
                 warn_caller(
                     f"{found}. The fit at power 0 was taken instead, whose lower bound is "
-                    f"{low_0:.3g} and not {low:.3g} nats per row; `power=0.0` gives it directly.",
+                    f"{low_0:.3g} and not {low:.3g} nats per row; `power=0.0` gives it "
+                    f"directly.{copies}",
                     UserWarning,
                 )
                 record = {"power_replaced": power, "bounds_replaced": (low, high)}
                 return replace(second, entries={**second.entries, **record})
         warn_caller(
             f"{found}. Compare with `power=0.0`, or raise `n_inducing` (see the page “Noise that "
-            "vanishes”).",
+            f"vanishes”).{copies}",
             UserWarning,
         )
         return result
