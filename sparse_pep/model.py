@@ -15,30 +15,39 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from scipy.linalg import block_diag
 
 from .features import Features
 from .inference import Problem, Rows
 from .inference.blocks import BlockChunk
 from .inference.fixed_point import Fit, SearchOptions, fixed_point, left_out
 from .inference.gradient import energy_gradient
+from .inference.joint import joint_marginals
 from sparse_pep.inference.row_sites import (
-    IteratedSites,
     KnownSites,
     Sites,
     SiteState,
     TargetRows,
+    searched_sites,
 )
 from .inference.shard import PullBack, Shard, Shards, Stored, Sums, per_row
 from .inference.sharing import EachRow, sharing_of
 from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
+from .likelihoods.coupled import contrasts, to_classes
 from .means import ZeroMean
-from .numerics.linalg import Factor, factorise, solve_lower
+from .numerics.linalg import Factor, factorise, inverse_gram, solve_lower
 from .numerics.parameters import Parameters, added, from_vector, to_vector
 from .numerics.threads import WORTH_A_THREAD, chunk_slices, map_chunks, one_blas_thread
 from .priors import Priors
 from .regression import predict_f, predict_f_cov, upper_bound
-from .sites import Posterior, determined_directions, posterior_from_sums, q_moments
+from sparse_pep.sites import (
+    Posterior,
+    determined_directions,
+    posterior_from_sums,
+    q_moments,
+    unexplained_variance,
+)
 from .streaming import StreamingSummary, memory_covariances
 
 # %% ../nbs/17_model.ipynb #34d89137
@@ -241,7 +250,7 @@ def make_shard(
         targets = TargetRows((y.T - offset).T, power, weight, pull_mean)
         sites = known_sites(model, rows, targets, problem.tight)
     else:
-        sites = IteratedSites(
+        sites = searched_sites(
             targets=TargetRows(y, power, weight, pull_mean),
             likelihood=model.likelihood.at(X, rows.known_variance),
             offset=offset,
@@ -270,12 +279,35 @@ def earlier_covariances(
     return Kug, kgg, pull_back
 
 
+def coupled_earlier_covariances(
+    model: Model, earlier: StreamingSummary, rows: slice
+) -> tuple[ndarray, ndarray, PullBack]:
+    """The result of `earlier_covariances` for observations that are sums over K contrasts; the
+    covariances with their inducing variables are (KM, R).
+    """
+    copies = range(len(earlier.weights))
+    parts = [earlier_covariances(model, earlier, k, rows) for k in copies]
+    Kug, kgg, pulls = zip(*parts, strict=True)
+
+    def pull_back(Kuf_bar: ndarray, kff_bar: ndarray) -> ndarray:
+        bars = np.split(Kuf_bar, len(pulls))
+        return sum(pull(bar, kff_bar) for pull, bar in zip(pulls, bars, strict=True))
+
+    return np.vstack(Kug), sum(kgg), pull_back
+
+
 def earlier_shards(model: Model, problem: Problem, Kuu: Factor) -> list[Shard]:
     """The observations that stand for earlier data as shards with known sites, one for each latent
     function that has any. They have the power of the problem.
     """
     if problem.earlier is None:
         return []
+    coupled = model.likelihood.is_coupled
+    n_latent = model.likelihood.n_latent
+    if coupled:
+        copies = n_latent - 1
+        n_latent = 1
+        Kuu = Factor(block_diag(*[Kuu.lower] * copies), Kuu.jitter)
     shards = []
     for c, observations in enumerate(problem.earlier.observations):
         if len(observations):
@@ -286,9 +318,11 @@ def earlier_shards(model: Model, problem: Problem, Kuu: Factor) -> list[Shard]:
                 tight=problem.tight,
                 trained=0.0,
                 latent=c,
-                n_latent=model.likelihood.n_latent,
+                n_latent=n_latent,
             )
             covariances = partial(earlier_covariances, model, problem.earlier, c)
+            if coupled:
+                covariances = partial(coupled_earlier_covariances, model, problem.earlier)
             shards.append(Shard(Kuu, covariances, EachRow(sites, n_inducing=0)))  # one chunk
     return shards
 
@@ -433,10 +467,12 @@ def model_predict(
     Returns
     -------
     mean : ndarray (S,), or (C, S) of C latent functions, or (K, S) of K outputs
-    var : ndarray (S,) or (C, S)
+    var : ndarray (S,) or (C, S), or (C, C, S) of coupled functions
         Shared by all outputs. Cost 2SM² flops for each posterior, memory O(chunk·M).
     """
     several = [posteriors] if isinstance(posteriors, Posterior) else list(posteriors)
+    if model.likelihood.is_coupled:
+        return coupled_predict(model, several[0], X)
     mean = np.empty((len(several), *several[0].b.shape[1:], len(X)))
     var = np.empty((len(several), len(X)))
 
@@ -451,11 +487,39 @@ def model_predict(
     map_chunks(work, chunk_slices(len(X), len(model.features)))
     return stack_if_several(mean) + model.mean(X).T, stack_if_several(var)
 
+# %% ../nbs/17_model.ipynb #f955d8ad
+def class_moments(mean: ndarray, var: ndarray, prior: ndarray) -> tuple[ndarray, ndarray]:
+    """Mean (C, S) and covariance (C, C, S) of the functions of C classes, from those of their
+    contrasts, (K, S) and (K, K, S), and the prior variances (S,).
+    """
+    mean, cov = to_classes(mean, var)
+    return mean, cov + prior / len(mean)
+
+
+def coupled_predict(model: Model, posterior: Posterior, X: ndarray) -> tuple[ndarray, ndarray]:
+    """The result of `model_predict` for coupled functions."""
+    C = model.likelihood.n_latent
+    mean = np.empty((C, len(X)))
+    cov = np.empty((C, C, len(X)))
+
+    def work(slices: Sequence[slice]) -> None:
+        for rows in slices:
+            prior = model.kernel.diag(X[rows])
+            V = solve_lower(posterior.Kuu, model.features.Kuf(model.kernel, X[rows]))
+            of_contrasts, var = joint_marginals(posterior, V)
+            var += np.eye(C - 1)[:, :, None] * unexplained_variance(prior, V)[0]
+            mean[:, rows], cov[..., rows] = class_moments(of_contrasts, var, prior)
+
+    map_chunks(work, chunk_slices(len(X), C * len(model.features)))
+    return mean + model.mean(X).T, cov
+
 # %% ../nbs/17_model.ipynb #6e2b8f11
 def model_mean(model: Model, posteriors: Sequence[Posterior], X: ndarray) -> ndarray:
     """The mean that `model_predict` returns, without the variance, which takes most of the time.
     Cost 2SM flops for each posterior, in addition to Kuf. Equation 17.3 of the site.
     """
+    if model.likelihood.is_coupled:
+        return model_predict(model, posteriors, X)[0]
     mean = np.empty((len(posteriors), *posteriors[0].b.shape[1:], len(X)))
 
     def work(slices: Sequence[slice]) -> None:
@@ -535,8 +599,12 @@ def loo_predict(model: Model, fit: Fit, problem: Problem) -> tuple[ndarray, ndar
             shards.local[0].begin(fit.start)
         fit = replace(fit, shards=shards)
     mean, var = left_out(fit)
-    mean = stack_if_several(mean, of_outputs=fit.posteriors[0].b.ndim > 1)
-    var = stack_if_several(var)
+    if model.likelihood.is_coupled:
+        prior = [model.kernel.diag(piece.X) for piece in rows.pieces()]
+        mean, var = class_moments(mean, var, np.concatenate(prior))
+    else:
+        mean = stack_if_several(mean, of_outputs=fit.posteriors[0].b.ndim > 1)
+        var = stack_if_several(var)
     offsets = []
     for piece in rows.pieces():
         offsets.append(np.broadcast_to(model.mean(piece.X).T, (*mean.shape[:-1], piece.n_data)))
@@ -578,23 +646,48 @@ def model_covariance(
     model: Model, posteriors: Sequence[Posterior], X: ndarray
 ) -> tuple[ndarray, ndarray]:
     """Mean, in the shape of `model_predict`, and joint covariance (S, S) or (C, S, S) of f at X (S,
-    D), including the mean function. Cost 2SM² + 4S²M flops for each posterior.
+    D), including the mean function; of coupled functions, that of each. Cost 2SM² + 4S²M flops for
+    each posterior.
     """
     Kus = model.features.Kuf(model.kernel, X)
     Kss = model.kernel(X)
+    if model.likelihood.is_coupled:
+        V = solve_lower(posteriors[0].Kuu, Kus)
+        mean, own = class_posteriors(posteriors[0])
+        return mean @ V + model.mean(X).T, Kss - V.T @ V + V.T @ own @ V
     parts = [predict_f_cov(posterior, Kus, Kss) for posterior in posteriors]
     mean, cov = (stack_if_several(part) for part in zip(*parts, strict=True))
     return mean + model.mean(X).T, cov
 
 # %% ../nbs/17_model.ipynb #66bfeed2
-def model_posterior(posteriors: Sequence[Posterior]) -> tuple[ndarray, ndarray, float]:
+def model_posterior(
+    posteriors: Sequence[Posterior], coupled: bool = False
+) -> tuple[ndarray, ndarray, float]:
     """Mean (M,), (C, M) or, of K outputs, (M, K), and covariance (M, M) or (C, M, M) of q(u), and
-    the number of directions of u that the data determine, summed over all posteriors. Cost O(M³)
-    for each.
+    the number of directions of u that the data determine, summed over all posteriors. Of `coupled`
+    functions the covariances are those of each. Cost O(M³) for each.
     """
+    if coupled:
+        (posterior,) = posteriors
+        lower = posterior.Kuu.lower
+        mean, cov = class_posteriors(posterior)
+        return mean @ lower.T, lower @ cov @ lower.T, determined_directions(posterior)
     means, covs = zip(*map(q_moments, posteriors), strict=True)
     return (
         stack_if_several(means),
         stack_if_several(covs),
         sum(map(determined_directions, posteriors)),
     )
+
+# %% ../nbs/17_model.ipynb #16420435
+def class_posteriors(posterior: Posterior) -> tuple[ndarray, ndarray]:
+    """Mean (C, M) and covariance (C, M, M) of the whitened inducing variables of each of C classes,
+    from the joint posterior of their contrasts. Cost O((CM)³).
+    """
+    K = posterior.copies
+    H = contrasts(K + 1)
+    M = len(posterior.Kuu.lower)
+    beta = solve_lower(posterior.B, posterior.b, transpose=True).reshape(K, M)
+    cov = inverse_gram(posterior.B).reshape(K, M, K, M)
+    own = np.einsum("ic,imjp,jc->cmp", H, cov, H, optimize=True) + np.eye(M) / (K + 1)
+    return H.T @ beta, own

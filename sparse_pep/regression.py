@@ -330,8 +330,16 @@ def Kuu_adjoint(moments: WhitenedMoments, precision: ndarray, outer: ndarray) ->
     H.flat[:: len(H) + 1] -= 1.0  # the diagonal
     H *= len(outputs)
     H += outputs.T @ outputs
+    H = sum_of_blocks(H, len(outer))
     H -= outer
     return cholesky_adjoint(moments.Kuu, H)
+
+
+def sum_of_blocks(matrix: ndarray, M: int) -> ndarray:
+    """The sum (M, M) of the K blocks on the diagonal of a matrix (KM, KM)."""
+    if len(matrix) == M:
+        return matrix
+    return np.einsum("kikj->ij", matrix.reshape(len(matrix) // M, M, -1, M))
 
 # %% ../nbs/06_regression.ipynb #2718e883
 def cholesky_adjoint(Kuu: Factor, H: ndarray) -> ndarray:

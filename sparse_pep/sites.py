@@ -46,12 +46,22 @@ class Posterior:
     B: Factor
     b: ndarray
 
+    @property
+    def copies(self) -> int:
+        """The number K of functions with inducing variables of their own, (KM,) in all, whose
+        posterior is joint.
+        """
+        return len(self.B.lower) // len(self.Kuu.lower)
+
     @cached_property
     def weights(self) -> ndarray:
         """Luu⁻ᵀ LB⁻ᵀ b (M,), the weights of the covariances with u in the predictive mean; (M, K)
-        for K outputs. Cost O(M²).
+        for K outputs or functions. Cost O(M²).
         """
-        return solve_lower(self.Kuu, solve_lower(self.B, self.b, transpose=True), transpose=True)
+        v = solve_lower(self.B, self.b, transpose=True)
+        if self.copies > 1:
+            v = v.reshape(self.copies, -1).T
+        return solve_lower(self.Kuu, v, transpose=True)
 
 # %% ../nbs/05_sites.ipynb #8cbbc9cb
 def posterior_from_sums(Kuu: Factor, precision: ndarray, shift: ndarray) -> Posterior:

@@ -26,7 +26,8 @@ def principal_observations(
     posterior: Posterior, precision: ndarray, faint: bool = False
 ) -> tuple[ndarray, ndarray, float]:
     """Weights (R, M) and observations (R,) with noise of variance 1 whose posterior is
-    `posterior`, and their log evidence, in nats.
+    `posterior`, and their log evidence, in nats; of K functions with a joint posterior, whose
+    `precision` is (KM, KM), the weights are (R, KM).
 
     `precision` is V diag(τ) Vᵀ (M, M). With K outputs the observations are (R, K). Directions
     whose eigenvalue χ cannot be told from 0 are left out. The component of V ν in such a
@@ -49,8 +50,9 @@ def principal_observations(
     root = np.sqrt(values)
     observations = shifts[kept].T / root
     terms = np.log(2 * np.pi) + np.log1p(values) + observations**2 / (1.0 + values)
-    weights = solve_lower(posterior.Kuu, vectors * root, transpose=True).T
-    return weights, observations.T, -0.5 * float(np.sum(terms))
+    parts = np.split(vectors * root, posterior.copies)
+    weights = [solve_lower(posterior.Kuu, part, transpose=True).T for part in parts]
+    return np.hstack(weights), observations.T, -0.5 * float(np.sum(terms))
 
 # %% ../nbs/16_streaming.ipynb #79a4faf3
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,8 @@ class StreamingSummary:
 
     features: Features  # the earlier inducing features, M of them
     weights: list[ndarray]  # W̃ (R, M) of each latent function
-    # ỹ (R,) of each latent function; (R, K) if there are K outputs, in regression
+    # ỹ (R,) of each latent function; (R, K) if there are K outputs, in regression; of functions
+    # with a joint posterior one ỹ (R,), each the sum of an observation of every function
     observations: list[ndarray]
     # the earlier log evidence minus the log evidence of the observations, in nats
     log_constant: float
@@ -71,7 +74,7 @@ class StreamingSummary:
 
     def __len__(self) -> int:
         """The number of observations of all latent functions."""
-        return sum(map(len, self.weights))
+        return sum(map(len, self.observations))
 
 # %% ../nbs/16_streaming.ipynb #f16c7ed2
 def summarise_posterior(
@@ -94,7 +97,10 @@ def summarise_posterior(
     for q in posteriors:
         precision = q.B.lower @ q.B.lower.T - np.eye(len(q.b))  # V diag(wτ) Vᵀ
         parts.append(principal_observations(q, precision, faint=True))
-    weights, observations, values = map(list, zip(*parts, strict=True))
+    stacks, observations, values = map(list, zip(*parts, strict=True))
+    weights = []
+    for q, stack in zip(posteriors, stacks, strict=True):
+        weights += np.split(stack, q.copies, axis=1)
     constant = log_evidence - sum(values)
     return StreamingSummary(features, weights, observations, constant, posteriors[0].Kuu.jitter)
 

@@ -169,7 +169,7 @@ class Data:
             Probit: np.where(f + normal > 0, 1.0, -1.0),
             StudentT: f + 0.2 * student,
             Gaussian: f + 0.3 * normal,
-            Softmax: rng.integers(3, size=N),
+            Softmax: rng.integers(11, size=N),
         }
 
     def problem(self, likelihood, power, blocks):
@@ -185,7 +185,7 @@ def named(likelihood):
     return type(likelihood).__name__
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), StudentT(4.0, 0.2), Softmax(3)], ids=named)
+@pytest.mark.parametrize("likelihood", [Probit(), StudentT(4.0, 0.2), Softmax(11)], ids=named)
 def test_start_from_which_some_block_has_no_distribution(likelihood):
     model, rows = Data().problem(likelihood, 0.5, UNEVEN)
     start = np.zeros((2, likelihood.n_latent, 12))

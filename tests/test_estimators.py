@@ -695,7 +695,8 @@ def test_q_is_the_prediction_at_the_inducing_points(name, power):
     shape = (3,) if name == "softmax" else ()
     assert model.q_mean_.shape == (*shape, 6)
     assert model.q_cov_.shape == (*shape, 6, 6)
-    assert model.site_precision_.shape == model.site_shift_.shape == (*shape, 40)
+    assert model.site_shift_.shape == (*shape, 40)
+    assert model.site_precision_.shape == (*shape, *model.site_shift_.shape)
     mean, var = model.predict_f(model.features_.Z)
     assert error(mean.T, model.q_mean_) < 1e-6
     assert error(var.T, np.diagonal(model.q_cov_, axis1=-2, axis2=-1)) < 1e-6

@@ -86,8 +86,8 @@ def small(targets="gaussian", seed=0, N=24):
     if targets == "noise":
         likelihood = HeteroscedasticGaussian(0.1, 0.7)
     if targets == "classes":
-        y = rng.integers(3, size=N)
-        likelihood = Softmax(3)
+        y = rng.integers(11, size=N)  # more than have a joint posterior
+        likelihood = Softmax(11)
     return Model(SquaredExponential(1.5, [0.7, 2.0]), InducingPoints(X[:4]), likelihood), Rows(X, y)
 
 

@@ -163,12 +163,12 @@ def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkey
     rng = np.random.default_rng(0)
     of_block = np.arange(36) // 4
     X = rng.uniform(-3.0, 3.0, (36, 2))
-    y = rng.integers(0, 3, 36).astype(float)
+    y = rng.integers(0, 11, 36).astype(float)
     own = np.resize([0.0, 1.0, 0.5], 9)[of_block] if power == "private" else None
     data = Rows(X, y, weight=1.0 + of_block % 3, blocks=blocks, power=own)
-    mean = ConstantMean(np.array([0.3, -1.0, 0.5]))
+    mean = ConstantMean(np.resize([0.3, -1.0, 0.5], 11))  # more classes than are coupled
     model = Model(
-        SquaredExponential(20.0, [1.0, 1.5]), InducingPoints(X[:7].copy()), Softmax(3), mean
+        SquaredExponential(20.0, [1.0, 1.5]), InducingPoints(X[:7].copy()), Softmax(11), mean
     )
     power = 0.5 if power == "private" else power
     fit, gradient = model_gradient(model, Problem(data, power), tol=1e-11)

@@ -122,9 +122,10 @@ class PowerEPEstimator(FittedEstimator):
         Mean and covariance of the inducing variables, for y as it is modelled. Their shapes
         are (C, M) and (C, M, M) for C latent functions, (M, K) and (M, M) for K outputs.
     site_precision_, site_shift_ : ndarray (N,)
-        The sites; (C, N) for C latent functions. With `blocks`, the site of each row within its
-        block, as a function of f. A fit to a source has none, unless all its rows are one piece in
-        memory.
+        The sites; (C, N) for C latent functions. Where all classes of a row share a site
+        (`diagnostics_["coupled"]`), the precision is (C, C, N). With `blocks`, the site of each row
+        within its block, as a function of f. A fit to a source has none, unless all its rows are
+        one piece in memory.
     converged_ : bool
         Whether both training and inference converged.
     n_iter_ : int
@@ -158,7 +159,8 @@ class PowerEPEstimator(FittedEstimator):
         the data were out of date in each epoch, as a relative change). Where sites are found by
         iteration, also `n_sweeps` (in all of training), `sweeps_last`, `largest_site_change`
         (proposed in the last sweep), `smallest_step` (1 if no step was damped), `smallest_cavity`
-        and `quadrature_error`.
+        and `quadrature_error`; with a softmax `coupled`, whether the classes have a joint posterior
+        (up to ten classes) or one each.
     """
 
     _targets = TargetKind()

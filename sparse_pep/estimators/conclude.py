@@ -63,6 +63,8 @@ def learned_nothing(model: Model, fit: Fit, rows: Rows) -> bool:
     mean, var = model_predict(model, fit.posteriors, rows.X)
     prior_mean = np.broadcast_to(model.mean(rows.X).T, mean.shape)
     prior_var = np.broadcast_to(model.kernel.diag(rows.X), var.shape)
+    if likelihood.is_coupled:
+        prior_var = prior_var * np.eye(len(mean))[:, :, None]
     known = rows.known_variance
     after = predictive_log_density(likelihood, rows.y, mean, var + known)
     before = predictive_log_density(likelihood, rows.y, prior_mean, prior_var + known)
@@ -85,6 +87,8 @@ def record_of(model: Model, fit: Fit, data: Data, directions: float) -> Diagnost
         "unexplained_variance": sums.unexplained / sums.n_rows,
         "unexplained_share": sums.unexplained / sums.prior,
     }
+    if model.likelihood.shift_invariant:
+        record["coupled"] = model.likelihood.is_coupled
     if not fit.searched:
         return record
     return record | {
@@ -141,6 +145,8 @@ def rows_for_prediction(
     """
     if settings.local is None:
         return None, {}
+    if model.likelihood.is_coupled:
+        return None, {"local": "off, because the classes have a joint posterior"}
     training_rows = data.rows
     labels = data.labels
     if isinstance(training_rows, Source):
@@ -216,7 +222,8 @@ def conclude(trained: TrainedModel) -> FittedState:
     fit = model_evidence(model, problem, trained.result.start)
     fit = replace(fit, shards=None)  # which hold V
     local, local_record = rows_for_prediction(model, fit, data, settings)
-    mean, cov, directions = model_posterior(fit.posteriors)
+    coupled = model.likelihood.is_coupled
+    mean, cov, directions = model_posterior(fit.posteriors, coupled)
     record = trained.record | record_of(model, fit, data, directions) | local_record
     warn_of_inference(fit)
     if record["learned_nothing"] and "n_evaluations" in record:

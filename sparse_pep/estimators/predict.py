@@ -24,7 +24,7 @@ from ..means import ConstantMean, ZeroMean
 from ..model import predictive_log_density, stack_if_several
 from ..numerics.validation import as_floats, require_each, require_finite, short_repr
 from ..observations import SIGN, Observation, Observed
-from ..posterior.draws import SampledFunctions, sampled_functions
+from ..posterior.draws import SampledFunctions, coupled_draws, sampled_functions
 from ..posterior.local import LocalRows, local_covariance, local_predict
 
 # %% auto #0
@@ -169,6 +169,8 @@ def mean_to_target_units(state: FittedState, f: ndarray) -> ndarray:
 
 def variance_to_target_units(state: FittedState, var: ndarray) -> ndarray:
     """Variances (S,) or (S, C) in the model's units, in the units of y²; (S, K) for K outputs."""
+    if state.likelihood.is_coupled:  # (S, C, C)
+        var = np.diagonal(var, axis1=1, axis2=2)
     if state.outputs:
         var = var[:, None] * np.ones(state.outputs)
     return np.square(target_units(state)[1]) * var
@@ -278,6 +280,9 @@ def latent_draws(
     """Joint draws of f, (S, n_samples) or (C, S, n_samples), at encoded X (S, D), in the model's
     units.
     """
+    if state.likelihood.is_coupled:
+        warn_of_extrapolation(state, [count_extrapolating_rows(X, limits_of(state))])
+        return coupled_draws(state.model, state.posterior.functions[0], X, n_samples, random)
     mean, cov = latent_covariance(state, X)
     means = np.atleast_2d(mean)
     covs = np.broadcast_to(cov, (len(means), *cov.shape[-2:]))

@@ -95,16 +95,19 @@ class FittedPosterior:
         return fields
 
     @classmethod
-    def from_dict(cls, saved: Mapping[str, Any], M: int) -> FittedPosterior:
-        """The inverse of `to_dict`. ValueError unless its parts belong to M inducing variables."""
+    def from_dict(cls, saved: Mapping[str, Any], M: int, copies: int = 1) -> FittedPosterior:
+        """The inverse of `to_dict`. ValueError unless its parts belong to M inducing variables, and
+        each posterior to those of so many `copies`.
+        """
         for name in ("q_mean_", "q_cov_", "Kuu", "latent"):
             require_finite_parts(saved[name], name)
         Kuu = saved["Kuu"]
         latent = saved["latent"].values()
-        for lower in (Kuu["lower"], *(part["B"] for part in latent)):
-            require_factor(lower, M)
-        if any(len(part["b"]) != M for part in latent):
-            raise ValueError(POSTERIOR_SHAPES.format(M=M))
+        require_factor(Kuu["lower"], M)
+        for part in latent:
+            require_factor(part["B"], M, copies)
+            if len(part["b"]) != copies * M:
+                raise ValueError(posterior_shapes(M, copies))
         shared = Factor(Kuu["lower"], Kuu["jitter"])
         return cls(
             functions=[Posterior(shared, Factor(part["B"]), part["b"]) for part in latent],
@@ -116,16 +119,24 @@ class FittedPosterior:
         )
 
 # %% ../../nbs/internals/estimators/state.ipynb #6674128a
-POSTERIOR_SHAPES = (
-    "its posterior must have Cholesky factors of shape ({M}, {M}) and vectors of {M} numbers, one "
-    "for each inducing variable."
-)
+def posterior_shapes(M: int, copies: int) -> str:
+    """Which shapes a posterior must have, for messages."""
+    words = (
+        f"its posterior must have Cholesky factors of shape ({M}, {M}) and vectors of {M} numbers, "
+        "one for each inducing variable"
+    )
+    if copies > 1:
+        words += f", and {copies} times as many for the contrasts of the classes"
+    return f"{words}."
 
 
-def require_factor(lower: ndarray, M: int) -> None:
-    """Raise a ValueError unless an array may be the Cholesky factor of an (M, M) matrix."""
-    if np.shape(lower) != (M, M) or np.any(np.diag(lower) <= 0.0):
-        raise ValueError(POSTERIOR_SHAPES.format(M=M))
+def require_factor(lower: ndarray, M: int, copies: int = 1) -> None:
+    """Raise a ValueError unless an array may be the Cholesky factor of a matrix for M inducing
+    variables, or `copies` times as many.
+    """
+    size = copies * M
+    if np.shape(lower) != (size, size) or np.any(np.diag(lower) <= 0.0):
+        raise ValueError(posterior_shapes(M, copies))
 
 
 def require_finite_parts(value: Any, name: str) -> None:
@@ -281,9 +292,15 @@ class FittedState:
         columns = InputColumns.from_dict(saved["columns"])
         require_scales(encoder, columns.n_inputs)
         settings = Settings(**saved["settings"])
-        posterior = FittedPosterior.from_dict(saved["posterior"], len(model.features))
-        if len(posterior.functions) != model.likelihood.n_latent:
+        n_functions = model.likelihood.n_latent
+        copies = 1
+        if model.likelihood.is_coupled:
+            copies = n_functions - 1
+            n_functions = 1
+        if len(saved["posterior"]["latent"]) != n_functions:
             raise ValueError("its posterior must have the latent functions of its likelihood.")
+        M = len(model.features)
+        posterior = FittedPosterior.from_dict(saved["posterior"], M, copies)
         return cls(
             kind=kind,
             columns=columns,

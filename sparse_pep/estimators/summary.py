@@ -40,6 +40,17 @@ def rows_of_fit(state: FittedState) -> Lines:
     return rows
 
 
+FORMS = {True: "one joint posterior of their contrasts", False: "a posterior for each"}
+
+
+def number_of_functions(state: FittedState) -> int:
+    """The number of functions with inducing variables of their own: the contrasts of classes, or
+    the latent functions.
+    """
+    functions = state.posterior.functions
+    return len(functions) * functions[0].copies
+
+
 def rows_of_model(state: FittedState) -> Lines:
     """The rows about the likelihood, the power and the inducing variables."""
     powers = np.unique(state.settings.power)
@@ -50,13 +61,17 @@ def rows_of_model(state: FittedState) -> Lines:
         power += ", tight form"
     features = state.model.features
     variables = f"{len(features)} {type(features).__name__}"
-    n_functions = len(state.posterior.functions)
+    n_functions = number_of_functions(state)
     if n_functions > 1:
         variables += f" x {n_functions}"
+    posterior = []
+    if "coupled" in state.report.diagnostics:
+        posterior.append(("classes", FORMS[state.likelihood.is_coupled]))
     return [
         ("model", f"{state.kind.__name__}, {type(state.likelihood).__name__} likelihood"),
         ("power", power),
         ("inducing variables", variables),
+        *posterior,
     ]
 
 
@@ -83,7 +98,7 @@ def convergence_text(state: FittedState) -> str:
 def reliability_rows(state: FittedState, bounds: tuple[float, float] | None = None) -> Lines:
     """The rows of the summary that help to judge whether to trust a fit."""
     record = state.report.diagnostics
-    n_directions = len(state.model.features) * len(state.posterior.functions)
+    n_directions = len(state.model.features) * number_of_functions(state)
     rows = [
         ("unexplained", f"{record['unexplained_share']:.1%} of the prior variance of f"),
         ("determined directions", f"{record['determined_directions']:.1f} of {n_directions}"),

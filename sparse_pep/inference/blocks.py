@@ -306,6 +306,27 @@ def block_roots(D: ndarray) -> ndarray:
     values, vectors = np.linalg.eigh(D)
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
 
+# %% ../../nbs/12_blocks.ipynb #eddbe31e
+class Combined(NamedTuple):
+    """G Gaussians with a covariance D, multiplied by fractions of sites."""
+
+    cov: ndarray  # (D⁻¹ + αT)⁻¹ (G, b, b)
+    log_det: ndarray  # log|I + αTD|/α (G,), at α = 0 the limit tr TD
+    lower: ndarray  # (G, b, b), Cholesky factor of I + αRᵀTR
+
+
+def combined(root: ndarray, site_root: ndarray, power: ndarray) -> Combined:
+    """The result from a root R (G, b, b) with D = RRᵀ, the product TR (G, b, b), and α (G,). All
+    are NaN if some result is not a distribution. A negative T removes a site.
+    """
+    S = root.transpose(0, 2, 1) @ site_root
+    try:
+        lower = block_cholesky(S, power)
+    except np.linalg.LinAlgError:
+        lower = np.full_like(S, np.nan)
+    half = inverse_lower(lower) @ root.transpose(0, 2, 1)
+    return Combined(half.transpose(0, 2, 1) @ half, log_det_ratio(S, power, lower), lower)
+
 # %% ../../nbs/12_blocks.ipynb #6eec8700
 def outer_sites(root: ndarray, precision: ndarray, shift: ndarray, power: ndarray) -> OuterSites:
     """Sites T (G, b, b) and ν (G, b) of G blocks from the inner sites τ̃ and ν̃ (G, b) of their
@@ -314,19 +335,13 @@ def outer_sites(root: ndarray, precision: ndarray, shift: ndarray, power: ndarra
     R Rᵀ. All are NaN if some tilted density is not a distribution, which is possible with negative
     τ̃ only; a search then takes a smaller step.
     """
-    S = root.transpose(0, 2, 1) @ (precision[:, :, None] * root)
-    try:
-        lower = block_cholesky(S, power)
-    except np.linalg.LinAlgError:
-        lower = np.full_like(S, np.nan)
-    half = inverse_lower(lower) @ root.transpose(0, 2, 1)
-    E = half.transpose(0, 2, 1) @ half
+    E, log_det, _ = combined(root, precision[:, :, None] * root, power)
     drawn = precision[:, :, None] * E  # T̃E
     T = -power[:, None, None] * drawn * precision[:, None, :]
     np.einsum("gkk->gk", T)[...] += precision
     pulled = np.einsum("gij,gj->gi", drawn, shift)
     grown = np.einsum("gi,gij,gj->g", shift, E, shift)
-    terms = 0.5 * (power * grown - log_det_ratio(S, power, lower))
+    terms = 0.5 * (power * grown - log_det)
     return OuterSites(precision=T, shift=shift - power[:, None] * pulled, terms=terms, tilted_cov=E)
 
 # %% ../../nbs/12_blocks.ipynb #a482e301
@@ -375,6 +390,17 @@ def add_symmetric_product(S: ndarray, G: ndarray, V: ndarray) -> None:
         S[start:stop, :stop] += G[start:stop] @ V[:stop].T
 
 # %% ../../nbs/12_blocks.ipynb #e47b80d3
+def without_site(
+    mean: ndarray, cov: ndarray, precision: ndarray, shift: ndarray, share: ndarray
+) -> tuple[ndarray, ndarray]:
+    """Means (G, b, K) and covariances (G, b, b) of G groups of variables without a `share` (G, 1,
+    1) of their joint sites T (G, b, b) and ν (G, b, K): (I − wAT)⁻¹(μ − wAν) and (I − wAT)⁻¹A. NaN
+    where that is singular.
+    """
+    gain = solve_each(np.eye(cov.shape[-1]) - share * cov @ precision, cov)
+    return mean + gain @ (share * (precision @ mean - shift)), gain
+
+
 def with_inner_sites(
     half: ndarray,
     mu: ndarray,
@@ -391,11 +417,9 @@ def with_inner_sites(
     nu = site.shift.reshape(mu.shape)
     precision, shift = inner
     w = weight[:, None, None]
-    A = half.transpose(0, 2, 1) @ half
     one = np.eye(half.shape[2])
-    gain = solve_each(one - w * A @ T, A)
     # given the sites of the other blocks
-    m = mu + gain @ (w * (T @ mu - nu))
+    m, gain = without_site(mu, half.transpose(0, 2, 1) @ half, T, nu, w)
     C = gain + D
     right = np.concatenate([C, m + C @ np.moveaxis(shift, 0, -1)], axis=2)
     solution = solve_each(one + C * precision[:, None, :], right)

@@ -16,7 +16,7 @@ from numpy import ndarray
 from ..energy import posterior_terms
 from .blocks import Partition
 from .problem import Rows
-from .row_sites import IteratedSites, KnownSites, Sites, Step, TargetRows
+from .row_sites import KnownSites, Sites, Step, TargetRows, searched_sites
 from sparse_pep.inference.shard import (
     Covariances,
     Projection,
@@ -53,10 +53,16 @@ class State:
 
 # %% ../../nbs/11_inference.ipynb #d2f6b40e
 def state_at(
-    shards: Shards, Kuu: Factor, sums: Sums, accuracy: Accuracy, depth: int, scale: ndarray
+    shards: Shards,
+    Kuu: Factor,
+    sums: Sums,
+    accuracy: Accuracy,
+    depth: int,
+    scale: ndarray,
+    follow: bool = True,
 ) -> State | None:
     """The state for sites with these sums, or None if a posterior or a cavity is not a
-    distribution.
+    distribution. `follow` is as in `JointSites`.
     """
     posteriors = []
     value = sums.terms
@@ -72,10 +78,16 @@ def state_at(
     projection = Projection()
     if not shards.known:
         statistic = partial(
-            project_sites, posteriors=posteriors, accuracy=accuracy, depth=depth, scale=scale
+            project_sites,
+            posteriors=posteriors,
+            accuracy=accuracy,
+            depth=depth,
+            scale=scale,
+            follow=follow,
         )
         projection = shards.reduce(statistic)
-    value += projection.terms - 0.5 * projection.weight * (scale - 1.0 - np.log(scale)).sum()
+    penalty = posteriors[0].copies * (scale - 1.0 - np.log(scale)).sum()
+    value += projection.terms - 0.5 * projection.weight * penalty
     if not np.isfinite(value):
         return None
     return State(
@@ -287,12 +299,13 @@ def fixed_point(shards: Shards, Kuu: Factor, options: SearchOptions = STANDARD) 
 
     def evaluate(sums: Sums) -> State | None:
         accuracy = Accuracy(search.relative, FLOOR)
-        return state_at(shards, Kuu, sums, accuracy, options.depth, search.scale)
+        return state_at(shards, Kuu, sums, accuracy, options.depth, search.scale, follow)
 
+    follow = options.start is None and shards.state is None
     sums = shards.reduce(partial(start_sites, start=options.start))
     scale = np.ones((len(sums.precision), 1))
     search = Search(options, relative=FINEST_AND_COARSEST[1], scale=scale)
-    if options.start is not None or shards.state is not None:
+    if not follow:
         search.relative = search.finest
     for sweep in range(options.max_sweeps + 1):
         state = evaluate(sums)
@@ -358,7 +371,7 @@ def infer(
         (noise,) = per_row(len(y), noise_variance=likelihood.noise_variance)
         sites = KnownSites(targets, noise, search.tight)
     else:
-        sites = IteratedSites(targets, likelihood, centred=likelihood.shift_invariant)
+        sites = searched_sites(targets, likelihood, centred=likelihood.shift_invariant)
     sharing = sharing_of(sites, len(factor.lower), blocks, search.tight)
     return fixed_point(Shards([Shard(factor, covariances, sharing)]), factor, search)
 
@@ -382,4 +395,4 @@ def left_out(fit: Fit) -> tuple[ndarray, ndarray]:
         return shard.moments(shard.sharing.left_out, fit.posteriors)
     pieces, _ = shards.source.sweep(left_out_piece, shards.state, shards.make, fit.posteriors)
     means, variances = zip(*(pieces[k] for k in range(len(pieces))), strict=True)
-    return np.hstack(means), np.hstack(variances)
+    return np.concatenate(means, axis=-1), np.concatenate(variances, axis=-1)

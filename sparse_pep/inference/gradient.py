@@ -35,7 +35,9 @@ def energy_gradient(fit: Fit) -> Gradient:
     sums = fit.sums
     moments = [whitened_moments(posterior) for posterior in fit.posteriors]
     has_inverse = fit.posteriors[0].Kuu.inverse is not None
-    short = sums.largest_power.value == 0.0 and has_inverse and bool((fit.scale == 1.0).all())
+    single = fit.posteriors[0].copies == 1
+    short = sums.largest_power.value == 0.0 and has_inverse and single
+    short = short and bool((fit.scale == 1.0).all())
     total = fit.shards.reduce(partial(adjoints, moments=moments, short=short, scale=fit.scale))
     Kuu_bar = 0.0
     for latent, precision, outer in zip(moments, sums.precision, total.outer, strict=True):

@@ -13,11 +13,19 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy import ndarray
 
+from ..energy import datum_terms
+from sparse_pep.inference.joint import (
+    JointCavity,
+    joint_cavity,
+    joint_datum_terms,
+    joint_new_site,
+)
 from ..likelihoods.base import Likelihood
+from ..likelihoods.coupled import contrasts, to_classes
 from ..numerics.parameters import Parameters, to_vector
 from ..quadrature import STRICT, Accuracy, Tilted
 from ..regression import gaussian_sites, log_noise_adjoint
-from ..sites import new_site
+from ..sites import cavity, new_site
 
 # %% ../../nbs/internals/inference/row_sites.ipynb #5ea1c021
 # derivatives in the parameters of a mean function, from those in its values (n,) or (n, C)
@@ -93,6 +101,11 @@ class KnownSites:
         self.precision = np.empty(n)
         self.shift = np.empty(self.targets.y.T.shape)  # (n,) or (K, n)
         self.terms = np.zeros(n)  # of log Z
+
+    @property
+    def moment_shape(self) -> tuple[int, ...]:
+        """The shape of the variances of one row under q."""
+        return (1,)
 
     @property
     def largest_power(self) -> float:
@@ -171,7 +184,9 @@ class SiteState(NamedTuple):
     def at(cls, sites: ndarray, last: ndarray | None = None) -> "SiteState":
         """The state with these sites, without earlier sweeps."""
         none = np.zeros((0, *sites.shape))
-        last = np.zeros_like(sites) if last is None else last
+        if last is None:
+            last = np.zeros_like(sites)
+            last[sites.shape[1] + 1 :] = sites[sites.shape[1] + 1 :]
         return cls(sites=sites, last=last, points=none, residuals=none)
 
     @classmethod
@@ -199,6 +214,17 @@ class Step(NamedTuple):
     gamma: ndarray = np.zeros(0)
     size: float = 1.0
 
+# %% ../../nbs/internals/inference/row_sites.ipynb #c763033d
+class Projected(NamedTuple):
+    """The projections of n rows for C latent functions, and what follows from them."""
+
+    tilted: Tilted
+    residual: ndarray  # proposed changes, of the shape of the sites
+    units: ndarray  # of the sites, relative to the posterior
+    terms: ndarray  # (n,), of log Z, in nats
+    curvature: ndarray  # d₂ (C, n)
+    smallest: float  # the smallest share of a precision that a cavity keeps
+
 # %% ../../nbs/internals/inference/row_sites.ipynb #7c58cad4
 def apply_step(state: SiteState, step: Step) -> SiteState:
     """The state after a step. A data point to which the accelerated step would give a negative
@@ -214,9 +240,19 @@ def apply_step(state: SiteState, step: Step) -> SiteState:
     dx = np.diff(points, axis=0)
     dr = np.diff(residuals, axis=0)
     mixed = plain - np.tensordot(step.gamma, dx + step.size * dr, axes=1)
-    bad = ~np.isfinite(mixed).all(axis=0) | (mixed[0] < np.minimum(plain[0], 0.0))
+    lowest = np.minimum(own_precisions(plain), 0.0)
+    bad = ~np.isfinite(mixed).all(axis=0) | (own_precisions(mixed) < lowest)
+    if len(mixed) > 2:  # a joint site is moved as a whole
+        bad = bad.any(axis=0)
     sites = np.where(bad, plain, mixed)
     return SiteState(sites=sites, last=state.sites, points=points, residuals=residuals)
+
+# %% ../../nbs/internals/inference/row_sites.ipynb #5d50d2d0
+def own_precisions(sites: ndarray) -> ndarray:
+    """The site precisions (C, n) of sites (2, C, n), or the diagonals (K, n) of joint ones."""
+    if len(sites) == 2:
+        return sites[0]
+    return np.einsum("iin->in", sites[: sites.shape[1]])
 
 # %% ../../nbs/internals/inference/row_sites.ipynb #5ea1c023
 @dataclass(eq=False)
@@ -266,6 +302,28 @@ class IteratedSites:
         """There is no noise variance."""
         return 0.0
 
+    @property
+    def moment_shape(self) -> tuple[int, ...]:
+        """The shape of the variances of one row under q."""
+        return (self.n_latent,)
+
+    @property
+    def layers(self) -> tuple[int, int]:
+        """The shape of the sites of one row in a state."""
+        return 2, self.n_latent
+
+    def without_negative(self, sites: ndarray) -> ndarray:
+        """The sites (2, C, n) with 0 in the place of negative precisions."""
+        return np.stack([np.maximum(sites[0], 0.0), sites[1]])
+
+    def lowest(self) -> ndarray:
+        """Minus the smallest site precision of each latent function (C,)."""
+        return -self.state.sites[0].min(axis=1)
+
+    def is_proper(self, var: ndarray) -> bool:
+        """Whether every cavity is a distribution, for marginals with variance (C, n)."""
+        return bool(np.all(self.targets.power * self.state.sites[0] * var < 1.0))
+
     def prior_projection(
         self, kff: ndarray, dff: ndarray, residual_variance: ndarray | float
     ) -> ndarray:
@@ -299,5 +357,191 @@ class IteratedSites:
                 sites[1] -= sites[0] * mean.mean(axis=0)
         return np.where(np.isfinite(sites).all(axis=0), sites, self.state.sites)
 
+    def projected(
+        self,
+        mean: ndarray,
+        var: ndarray,
+        residual_variance: ndarray,
+        accuracy: Accuracy,
+        follow: bool = True,
+    ) -> Projected | None:
+        """The projections of all rows, from their marginals (C, n) under q and the variance (C, n)
+        of f that these do not include; None if a cavity is not a distribution. `follow` concerns
+        joint sites only.
+        """
+        power = self.targets.power
+        precision, shift = self.state.sites
+        smallest = float(np.min(1.0 - power * precision * var))
+        if not smallest > 0.0:
+            return None
+        cavity_mean, cavity_var = cavity(mean, var, precision, shift, power)
+        # all rows at once on one thread, because threads would only wait for its many small
+        # operations
+        tilted = project(
+            self.likelihood,
+            self.targets.y,
+            cavity_mean + self.offset,
+            cavity_var + residual_variance,
+            power,
+            accuracy,
+        )
+        return Projected(
+            tilted=tilted,
+            residual=self.proposal(tilted, mean, cavity_mean, cavity_var) - self.state.sites,
+            units=np.stack([var, np.sqrt(var)]),
+            terms=datum_terms(tilted.log_z, mean, var, precision, shift, power),
+            curvature=tilted.d2,
+            smallest=smallest,
+        )
+
+# %% ../../nbs/internals/inference/row_sites.ipynb #20f6db25
+class JointSites(IteratedSites):
+    """Sites of rows on all K contrasts of their latent functions. The state has the layers T (K, K,
+    n), ν (1, K, n) and, with more than three classes, the contrasts of the probabilities.
+    """
+
+    def __post_init__(self) -> None:
+        self.n_latent = 1
+        self.latents = range(1)
+        self.scale = np.ones((1, 1))
+        self.contrasts = contrasts(self.likelihood.n_latent)
+        self.labels = np.asarray(self.targets.y).astype(int)
+
+    @property
+    def size(self) -> int:
+        """The number of contrasts K."""
+        return len(self.contrasts)
+
+    @property
+    def moment_shape(self) -> tuple[int, ...]:
+        return self.size, self.size
+
+    def joint(self, rows: slice | ndarray = ALL) -> tuple[ndarray, ndarray]:
+        """T (K, K, n) and ν (K, n) of some rows."""
+        return self.state.sites[: self.size, :, rows], self.state.sites[self.size, :, rows]
+
+    def stacked(self, rows: slice | ndarray = ALL) -> tuple[ndarray, ndarray]:
+        """T (C, C, n) and ν (C, n) of some rows as sites on the latent functions."""
+        T, nu = self.joint(rows)
+        shift, precision = to_classes(nu, T)
+        return precision, shift
+
+    @property
+    def layers(self) -> tuple[int, int]:
+        return self.size + 1 + (self.size > 2), self.size
+
+    def without_negative(self, sites: ndarray) -> ndarray:
+        T = np.moveaxis(sites[: self.size], -1, 0)
+        negative = np.linalg.eigvalsh(T)[:, 0] < 0.0
+        repaired = sites.copy()
+        repaired[: self.size + 1, :, negative] = 0.0
+        return repaired
+
+    def lowest(self) -> ndarray:
+        return -own_precisions(self.state.sites).min(keepdims=True)[0]
+
+    def cavities(self, mean: ndarray, var: ndarray) -> JointCavity:
+        """The cavities of all rows, from marginals (K, n) and (K, K, n)."""
+        T, nu = self.joint()
+        return joint_cavity(
+            mean.T, np.moveaxis(var, -1, 0), np.moveaxis(T, -1, 0), nu.T, self.targets.power
+        )
+
+    def is_proper(self, var: ndarray) -> bool:
+        return self.cavities(np.zeros(var.shape[1:]), var).smallest > 0.0
+
+    def tilted(
+        self,
+        mean: ndarray,
+        cov: ndarray,
+        power: ndarray,
+        accuracy: Accuracy = STRICT,
+        proba: ndarray | None = None,
+    ) -> Tilted:
+        """The projection at cavities of the contrasts with mean (K, n) and covariance (K, K, n)."""
+        mean, cov = to_classes(mean, cov)
+        return self.likelihood.coupled(
+            self.targets.y, mean + self.offset, cov, power, accuracy, proba
+        )
+
+    def sites_of(self, tilted: Tilted, mean: ndarray, cov: ndarray, power: ndarray) -> ndarray:
+        """The sites that projections propose at cavities with moments (n, K) and (n, K, K)."""
+        H = self.contrasts
+        d1 = H @ tilted.d1
+        d2 = np.einsum("ic,cdn,jd->nij", H, tilted.d2, H, optimize=True)
+        T, nu = joint_new_site(d1.T, d2, mean, cov, power)
+        layers = [np.moveaxis(T, 0, -1), nu.T[None]]
+        if self.size > 2:
+            layers.append((H[:, self.labels] - d1)[None])
+        return np.concatenate(layers)
+
+    def prior_projection(
+        self, kff: ndarray, dff: ndarray, residual_variance: ndarray | float
+    ) -> ndarray:
+        """The sites that the projection of each row under the prior proposes at power 1."""
+        ones = np.ones(len(kff))
+        mean = np.zeros((self.size, len(kff)))
+        eye = np.eye(self.size)
+        with np.errstate(all="ignore"):
+            tilted = self.tilted(mean, eye[:, :, None] * kff, ones)
+            known = (kff - residual_variance)[:, None, None] * eye
+            sites = self.sites_of(tilted, mean.T, known, ones)
+        proper = np.isfinite(sites).all(axis=(0, 1)) & (own_precisions(sites) >= 0.0).all(axis=0)
+        return np.where(proper, sites, 0.0)
+
+    def projected(
+        self,
+        mean: ndarray,
+        var: ndarray,
+        residual_variance: ndarray,
+        accuracy: Accuracy,
+        follow: bool = True,
+    ) -> Projected | None:
+        """The projections of all rows, from their marginals (K, n) and (K, K, n). Unless they
+        `follow`, the weights of more than three classes are those of the state.
+        """
+        power = self.targets.power
+        cavities = self.cavities(mean, var)
+        if not cavities.smallest > 0.0:
+            return None
+        unexplained = np.eye(self.size)[:, :, None] * np.ravel(residual_variance)
+        proba = None
+        if self.size > 2:
+            proba = 1.0 / (self.size + 1) + self.contrasts.T @ self.state.sites[-1]
+        cov = np.moveaxis(cavities.cov, 0, -1) + unexplained
+        tilted = self.tilted(cavities.mean.T, cov, power, accuracy, proba)
+        with np.errstate(all="ignore"):
+            proposed = self.sites_of(tilted, cavities.mean, cavities.cov, power)
+        residual = proposed - self.state.sites
+        residual = np.where(np.isfinite(proposed).all(axis=(0, 1)), residual, 0.0)
+        if not follow:
+            residual[self.size + 1 :] = 0.0
+        T, nu = self.joint()
+        scale = np.sqrt(np.einsum("iin->in", var))
+        units = np.ones(residual.shape)
+        units[: self.size] = scale[:, None] * scale
+        units[self.size] = scale
+        return Projected(
+            tilted=tilted,
+            residual=residual,
+            units=units,
+            terms=joint_datum_terms(tilted.log_z, mean.T, cavities, np.moveaxis(T, -1, 0), nu.T),
+            curvature=np.einsum("ccn->n", tilted.d2)[None] / self.size,
+            smallest=cavities.smallest,
+        )
+
 
 Sites = KnownSites | IteratedSites
+
+
+def searched_sites(
+    targets: TargetRows,
+    likelihood: Likelihood,
+    offset: ndarray | float = 0.0,
+    centred: bool = False,
+    state: SiteState | None = None,
+) -> IteratedSites:
+    """The sites of rows for which they have to be searched for, joint if latent functions are."""
+    if likelihood.is_coupled:
+        return JointSites(targets, likelihood, offset, centred, state)
+    return IteratedSites(targets, likelihood, offset, centred, state)

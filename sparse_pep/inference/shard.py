@@ -14,7 +14,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from ..energy import datum_terms
 from .problem import Rows, RowSource
 from sparse_pep.inference.row_sites import (
     KnownSites,
@@ -22,14 +21,18 @@ from sparse_pep.inference.row_sites import (
     SiteState,
     Step,
     apply_step,
-    project,
 )
 from .sharing import Moments, Sharing
 from ..numerics.linalg import Factor, mirror, solve_lower
 from ..numerics.threads import map_chunks
 from ..quadrature import Accuracy
-from ..regression import VFEFactors, WhitenedMoments, vfe_adjoint_factors
-from ..sites import Posterior, cavity
+from sparse_pep.regression import (
+    VFEFactors,
+    WhitenedMoments,
+    sum_of_blocks,
+    vfe_adjoint_factors,
+)
+from ..sites import Posterior
 
 # %% ../../nbs/10_shards.ipynb #86af0df7
 LIMITS = {
@@ -221,13 +224,14 @@ class Shard:
     ) -> Moments:
         """Moments of all rows, from those of each chunk: `marginals` or `left_out` of `sharing`."""
         n = len(self.sites.targets)
-        var = np.empty((len(posteriors), n))
-        mean = np.empty((len(posteriors) * posteriors[0].b[0].size, n))
+        n_functions = len(posteriors) * posteriors[0].copies
+        var = np.empty((*self.sites.moment_shape, n))
+        mean = np.empty((n_functions * posteriors[0].b[0].size, n))
 
         def work(numbers: Sequence[int]) -> None:
             for i in numbers:
                 rows = self.sharing.rows[i]
-                mean[:, rows], var[:, rows] = of_chunk(i, self.V_of(i), posteriors)
+                mean[:, rows], var[..., rows] = of_chunk(i, self.V_of(i), posteriors)
 
         map_chunks(work, range(len(self.sharing.chunks)))
         return mean, var
@@ -252,12 +256,12 @@ def site_sums(shard: Shard) -> Sums:
     sites = shard.sites
     if not sites.known and sites.state is None:
         shard.begin()
-    M = len(shard.Kuu.lower)
+    size = len(shard.Kuu.lower) * sharing.copies
     outputs = sites.targets.y.shape[1:]
 
     def work(numbers: Sequence[int]) -> tuple[ndarray, ndarray, float]:
-        S = np.zeros((sites.n_latent, M, M))
-        s = np.zeros((sites.n_latent, M, *outputs))
+        S = np.zeros((sites.n_latent, size, size))
+        s = np.zeros((sites.n_latent, size, *outputs))
         terms = 0.0
         for i in numbers:
             V = shard.V_of(i)
@@ -275,7 +279,7 @@ def site_sums(shard: Shard) -> Sums:
         # one share of 0 for all rows: they stand for earlier data
         counted *= np.ndim(sites.trained) > 0 or sites.trained > 0.0
     else:
-        lowest = -sites.state.sites[0].min(axis=1)
+        lowest = sites.lowest()
     shard.sums = Sums(
         precision=mirror(S),
         shift=s,
@@ -312,49 +316,38 @@ def project_sites(
     accuracy: Accuracy,
     depth: int,
     scale: ndarray | float = 1.0,
+    follow: bool = True,
 ) -> Projection:
     """The sums over the rows of a shard of what the projections return, given q(u); the shard
     stores the proposed sites and those of `depth` earlier sweeps. `scale` is v (C, 1), by which the
-    variance of f given u is multiplied. Cost nM² flops for each latent function, and the
-    quadrature.
+    variance of f given u is multiplied; `follow` is as in `JointSites`. Cost nM² flops for each
+    latent function, and the quadrature.
     """
     sites = shard.sites
     if sites.known:
         return Projection()
     targets = sites.targets
     mean, var = shard.moments(shard.sharing.marginals, posteriors)
-    precision, shift = sites.state.sites
-    smallest = float(np.min(1.0 - targets.power * precision * var))
-    if not smallest > 0.0:  # a cavity is not a distribution
+    unexplained = scale * shard.sharing.residual_variance
+    found = sites.projected(mean, var, unexplained, accuracy, follow)
+    if found is None:  # a cavity is not a distribution
         return Projection(terms=np.nan)
-    cavity_mean, cavity_var = cavity(mean, var, precision, shift, targets.power)
-    # all rows at once on one thread, because threads would only wait for its many small operations
-    tilted = project(
-        sites.likelihood,
-        targets.y,
-        cavity_mean + sites.offset,
-        cavity_var + scale * shard.sharing.residual_variance,
-        targets.power,
-        accuracy,
-    )
-    residual = sites.proposal(tilted, mean, cavity_mean, cavity_var) - sites.state.sites
-    sites.state = sites.state.after(residual, depth)
-    units = np.stack([var, np.sqrt(var)])
-    last = (residual * units).ravel()
-    differences = (np.diff(sites.state.residuals, axis=0) * units).reshape(-1, residual.size)
-    terms = datum_terms(tilted.log_z, mean, var, precision, shift, targets.power)
-    d1 = tilted.d1
+    sites.state = sites.state.after(found.residual, depth)
+    last = (found.residual * found.units).ravel()
+    differences = np.diff(sites.state.residuals, axis=0) * found.units
+    differences = differences.reshape(-1, found.residual.size)
+    d1 = found.tilted.d1
     return Projection(
-        terms=float(targets.weight @ terms),
-        likelihood_bar=tilted.averages @ targets.weight,
+        terms=float(targets.weight @ found.terms),
+        likelihood_bar=found.tilted.averages @ targets.weight,
         mean_bar=targets.mean_bar(d1[0] if len(d1) == 1 else d1),
         change=MaxReduce(float(np.max(np.abs(last)))),
-        smallest=MaxReduce(-smallest),
-        error=MaxReduce(float(np.max(tilted.error))),
+        smallest=MaxReduce(-found.smallest),
+        error=MaxReduce(float(np.max(found.tilted.error))),
         gram=differences @ differences.T,
         with_last=differences @ last,
         weight=float(targets.weight.sum()),
-        curvature=tilted.d2 @ (targets.weight * shard.sharing.dff),
+        curvature=found.curvature @ (targets.weight * shard.sharing.dff),
     )
 
 # %% ../../nbs/10_shards.ipynb #0b3ef890
@@ -384,7 +377,9 @@ def adjoints(
     sharing = shard.sharing
     sites = shard.sites
     targets = sites.targets
-    M = len(shard.Kuu.lower)
+    M = len(moments[0].Kuu.lower)
+    size = len(shard.Kuu.lower)
+    moments = [latent._replace(Kuu=shard.Kuu) for latent in moments]
     f_bar = np.zeros(targets.y.T.shape)
     log_noise_bar = np.zeros(len(targets))
     factors: list[VFEFactors | None] = [None] * len(moments)
@@ -394,7 +389,7 @@ def adjoints(
         sites.scale = scale
 
     def work(numbers: Sequence[int]) -> tuple[ndarray, ndarray | float]:
-        outer = np.zeros((len(moments), M, M))
+        outer = np.zeros((len(moments), size, size))
         pulled = 0.0
         for i in numbers:
             V, pull = shard.last_V_of(i)
@@ -410,7 +405,8 @@ def adjoints(
         return outer, pulled
 
     outer, pulled = map(sum, zip(*map_chunks(work, range(len(sharing.chunks))), strict=True))
-    result = Adjoints(outer=mirror(outer), pulled=pulled)
+    outer = np.stack([sum_of_blocks(part, M) for part in mirror(outer)])
+    result = Adjoints(outer=outer, pulled=pulled)
     if isinstance(sites, KnownSites):
         likelihood_bar = sites.likelihood_bar(log_noise_bar)
         return result._replace(likelihood_bar=likelihood_bar, mean_bar=targets.mean_bar(f_bar))

@@ -23,8 +23,15 @@ from sparse_pep.inference.blocks import (
     outer_sites,
     unexplained_blocks,
     with_inner_sites,
+    without_site,
 )
-from .row_sites import KnownSites, Sites
+from sparse_pep.inference.joint import (
+    JointSiteArrays,
+    add_joint_sites,
+    joint_adjoint_chunk,
+    joint_marginals,
+)
+from .row_sites import JointSites, KnownSites, Sites
 from ..numerics.linalg import add_weighted, dger, solve_lower
 from ..numerics.threads import chunk_slices
 from sparse_pep.regression import (
@@ -65,6 +72,7 @@ class EachRow:
     """Each row has a site of its own."""
 
     own_sites = True
+    copies = 1  # functions with a joint site
     keeps_V = True  # whether V may be kept from one pass to the next
 
     def __init__(self, sites: Sites, n_inducing: int) -> None:
@@ -140,6 +148,76 @@ class EachRow:
         log_noise_bar = self.sites.log_noise_bar(rows, chunk.var, chunk.d1, dff)
         return RowsAdjoint((chunk.Kuf_bar, chunk.kff_bar), chunk.d1, log_noise_bar)
 
+# %% ../../nbs/internals/inference/sharing.ipynb #734d62a6
+NO_BLOCKS = (
+    "`blocks` cannot be used with a softmax of {C} classes, whose rows have one site for all "
+    "classes each: leave `blocks` out."
+)
+
+
+class CoupledRows(EachRow):
+    """Each row has a joint site on the K contrasts of its latent functions."""
+
+    sites: JointSites
+
+    def __init__(self, sites: JointSites, n_inducing: int) -> None:
+        super().__init__(sites, n_inducing)
+        self.copies = sites.size
+
+    def add_sites(self, c: int, i: int, V: ndarray, S: ndarray, s: ndarray) -> float:
+        """Add the sites of chunk i to S (KM, KM) and to s (KM,); their terms of log Z are 0."""
+        rows = self.rows[i]
+        weight = self.sites.targets.weight[rows]
+        precision, shift = self.sites.joint(rows)
+        s += ((weight * shift) @ V.T).ravel()
+        add_joint_sites(S, V, weight * precision)
+        return 0.0
+
+    def marginals(self, i: int, V: ndarray, posteriors: Sequence[Posterior]) -> Moments:
+        """Means (K, n) and covariances (K, K, n) of the rows of chunk i."""
+        (posterior,) = posteriors
+        return joint_marginals(posterior, V)
+
+    def left_out(self, i: int, V: ndarray, posteriors: Sequence[Posterior]) -> Moments:
+        """Of the contrasts of f given all other rows, for the rows of chunk i. The mean is NaN
+        where no distribution remains.
+        """
+        rows = self.rows[i]
+        mean, cov = self.marginals(i, V, posteriors)
+        T, nu = self.sites.joint(rows)
+        weight = self.sites.targets.weight[rows, None, None]
+        left, kept = without_site(
+            mean.T[:, :, None],
+            np.moveaxis(cov, -1, 0),
+            np.moveaxis(T, -1, 0),
+            nu.T[:, :, None],
+            weight,
+        )
+        proper = np.isfinite(kept).all(axis=(1, 2))
+        proper[proper] = np.linalg.eigvalsh(kept[proper])[:, 0] > 0.0
+        kept = np.where(proper[:, None, None], kept, np.eye(self.copies))
+        unexplained = np.eye(self.copies)[:, :, None] * self.dff[rows]
+        mean = np.where(proper, left[:, :, 0].T, np.nan)
+        return mean, np.moveaxis(kept, 0, -1) + unexplained
+
+    def adjoint(
+        self,
+        c: int,
+        i: int,
+        V: ndarray,
+        moments: WhitenedMoments,
+        factors: VFEFactors | None,
+        outer: ndarray,
+    ) -> RowsAdjoint:
+        """The adjoints of Kuf (M, n) and of kff (n,); V diag(we) Vᵀ is added to `outer`."""
+        rows = self.rows[i]
+        precision, shift = self.sites.joint(rows)
+        targets = self.sites.targets
+        scale = float(self.sites.scale[0, 0])
+        sites = JointSiteArrays(precision, shift, targets.weight[rows], targets.power[rows], scale)
+        bars = joint_adjoint_chunk(moments, V, sites, outer)
+        return RowsAdjoint(bars, shift, 0.0)
+
 # %% ../../nbs/internals/inference/sharing.ipynb #5ea1c030
 class BlockAdjoint(NamedTuple):
     """The adjoints of G blocks of size b."""
@@ -159,6 +237,7 @@ class InBlocks:
     """
 
     own_sites = False
+    copies = 1
     residual_variance = 0.0  # the cavities are those of f itself
 
     def __init__(self, sites: Sites, n_inducing: int, labels: ndarray | Partition) -> None:
@@ -390,7 +469,7 @@ class InBlocks:
         return BlockAdjoint(weight * e, Kbb_bar, d1, log_noise_bar)
 
 # %% ../../nbs/internals/inference/sharing.ipynb #5ea1c034
-Sharing = EachRow | InBlocks
+Sharing = EachRow | CoupledRows | InBlocks
 
 
 def sharing_of(
@@ -407,6 +486,10 @@ def sharing_of(
             "`tight=True` needs Gaussian noise; with other likelihoods it needs "
             "`power=0.0` and no `blocks`."
         )
+    if isinstance(sites, JointSites):
+        if blocks is not None:
+            raise ValueError(NO_BLOCKS.format(C=sites.likelihood.n_latent))
+        return CoupledRows(sites, n_inducing)
     if blocks is None:
         return EachRow(sites, n_inducing)
     return InBlocks(sites, n_inducing, blocks)

@@ -59,6 +59,11 @@ class Targets(Parametric):
         return 1
 
     @property
+    def is_coupled(self) -> bool:
+        """Whether the latent functions have a joint posterior, that of their contrasts."""
+        return False
+
+    @property
     def categorical_dims(self) -> tuple[int, ...]:
         """The columns of X whose codes determine the noise."""
         return ()

@@ -30,6 +30,7 @@ from sparse_pep.kernels import (
     SquaredExponential,
     Sum,
 )
+from ..likelihoods.coupled import contrasts
 from ..model import Model
 from ..numerics.linalg import Factor, solve_lower
 from ..numerics.threads import chunk_slices
@@ -38,16 +39,26 @@ from ..sites import Posterior
 
 # %% ../../nbs/21_draws.ipynb #b26dd454
 def weights_on_u(
-    posteriors: Sequence[Posterior], prior_u: ndarray, rng: np.random.Generator
+    posteriors: Sequence[Posterior],
+    prior_u: ndarray,
+    rng: np.random.Generator,
+    coupled: bool = False,
 ) -> ndarray:
     """Luu⁻ᵀ(ṽ − v̂) (M, F, S), the weights of the covariances with u in S draws of each of F
     functions (Equation 21.1 of the site), from the inducing variables û (M, F, S) of as many draws
-    from the prior. Cost O(FSM²).
+    from the prior. Of `coupled` functions, only the contrasts change. Cost O(FSM²).
     """
     Kuu = posteriors[0].Kuu
-    (M, _, S) = prior_u.shape
+    (M, F, S) = prior_u.shape
     added = Kuu.jitter / (1.0 + Kuu.jitter) * np.sum(Kuu.lower**2, axis=1)
     noise = np.sqrt(added)[:, None, None] * rng.standard_normal(prior_u.shape)
+    if coupled:
+        (q,) = posteriors
+        H = contrasts(F)
+        drawn_v = solve(q.B, q.b[:, None] + rng.standard_normal((len(q.b), S)), transpose=True)
+        of_prior = np.einsum("kf,mfs->kms", H, solve(Kuu, prior_u + noise))
+        change = drawn_v.reshape(of_prior.shape) - of_prior
+        return solve(Kuu, np.einsum("kf,kms->mfs", H, change), transpose=True)
     shifts = [q.b.reshape(M, -1, 1) for q in posteriors]
     drawn = [b + rng.standard_normal((M, b.shape[1], S)) for b in shifts]
     v = [solve(q.B, part, transpose=True) for q, part in zip(posteriors, drawn, strict=True)]
@@ -286,6 +297,27 @@ class SampledFunctions:
         gradient = gradient.reshape(len(X), *self.shape, -1) + slope
         return np.asarray(self.y_scale)[..., None, None] * gradient / self.x_scale
 
+# %% ../../nbs/21_draws.ipynb #5b221433
+def coupled_draws(
+    model: Model, posterior: Posterior, X: ndarray, n: int, random: np.random.RandomState
+) -> ndarray:
+    """`n` joint draws (C, S, n) at X (S, D) of the functions of C classes, from the joint posterior
+    of their contrasts and the prior of their level. Cost O(S³ + (CM)²n).
+    """
+    K = posterior.copies
+    V = solve_lower(posterior.Kuu, model.features.Kuf(model.kernel, X))
+    prior = model.kernel(X)
+    noise = random.standard_normal((len(posterior.b), n))
+    v = solve_lower(posterior.B, posterior.b[:, None] + noise, transpose=True)
+    f = np.einsum("ms,kmn->ksn", V, v.reshape(K, len(V), n))
+    nothing = np.zeros(len(X))
+    rest = random.multivariate_normal(nothing, prior - V.T @ V, (K, n))
+    level = random.multivariate_normal(nothing, prior, n).T
+    f += rest.swapaxes(1, 2)
+    of_classes = np.einsum("kc,ksn->csn", contrasts(K + 1), f) + level / np.sqrt(K + 1)
+    offset = np.broadcast_to(model.mean(X).T, of_classes.shape[:2])
+    return of_classes + offset[:, :, None]
+
 # %% ../../nbs/21_draws.ipynb #ee7f08db
 def sampled_functions(
     model: Model,
@@ -302,12 +334,15 @@ def sampled_functions(
     have no closed form.
     """
     outputs = posteriors[0].b.shape[1:]
+    coupled = model.likelihood.is_coupled
     n_functions = len(posteriors) * np.prod(outputs, dtype=int)
+    if coupled:
+        n_functions = model.likelihood.n_latent
     prior = prior_draws(model.kernel, len(x_scaling[0]), n_functions * n, n_features, rng)
     prior_u = prior.inducing(model.features, model.kernel).reshape(-1, n_functions, n)
-    weights = weights_on_u(posteriors, prior_u, rng).reshape(len(prior_u), -1)
+    weights = weights_on_u(posteriors, prior_u, rng, coupled).reshape(len(prior_u), -1)
     shape: tuple[int, ...] = (n_functions, n)
-    if len(posteriors) == 1 and not outputs:
+    if n_functions == 1 and not outputs:
         shape = (n,)
     x_mean, x_scale = x_scaling
     y_mean, y_scale = y_scaling

@@ -95,6 +95,48 @@ def starts_of(model: Model, options: TrainingOptions, rng: np.random.Generator) 
         yield perturbed(model, rng, options.fixed)
 
 
+ROUNDS = 3  # of training more than three classes, whose weights are fixed in each round
+
+
+def climb_in_rounds(
+    model: Model, evidence: WarmEvidence, options: TrainingOptions, n_data: float, clock: Clock
+) -> TrainingResult:
+    """The result of L-BFGS from a model. With more than three coupled classes, further rounds
+    follow with new weights, until one gains little.
+    """
+    optimiser = options.optimiser
+    result = maximise(
+        Objective(model, evidence, options.fixed), optimiser, n_data, clock, options.progress
+    )
+    likelihood = model.likelihood
+    weighted = likelihood.is_coupled and likelihood.n_latent > 3
+    for _ in range(1, ROUNDS * weighted):
+        left = optimiser.max_iter - result.n_iter
+        if clock.is_over or left < 1:
+            break
+        evidence.last = None  # so that the weights follow once more
+        objective = Objective(result.model, evidence, options.fixed)
+        shorter = replace(optimiser, max_iter=left)
+        again = maximise(objective, shorter, n_data, clock, options.progress)
+        result = joined_rounds(result, again)
+        if again.objective - again.history[0] < optimiser.tol * n_data:
+            break
+    return result
+
+
+def joined_rounds(first: TrainingResult, again: TrainingResult) -> TrainingResult:
+    """The result of the later of two rounds, with the history and the counts of both."""
+    counts = {name: value + again.counts[name] for name, value in first.counts.items()}
+    jitters = first.counts["jitter_largest"], again.counts["jitter_largest"]
+    return replace(
+        again,
+        n_iter=first.n_iter + again.n_iter + 1,
+        history=np.concatenate([first.history, again.history]),
+        log_prior=np.concatenate([first.log_prior, again.log_prior]),
+        counts=counts | {"jitter_largest": max(jitters)},
+    )
+
+
 def train_from_starts(
     model: Model,
     problem: Problem,
@@ -110,9 +152,9 @@ def train_from_starts(
     ended = 0
     try:
         for start in starts_of(model, options, rng):
-            objective = Objective(start, WarmEvidence(problem, record), options.fixed)
+            evidence = WarmEvidence(problem, record)
             try:
-                results.append(maximise(objective, optimiser, n_data, clock, options.progress))
+                results.append(climb_in_rounds(start, evidence, options, n_data, clock))
             except np.linalg.LinAlgError:
                 if not ended:  # a perturbed start may fail
                     raise

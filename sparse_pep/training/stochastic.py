@@ -34,7 +34,12 @@ from ..numerics.linalg import Factor, factorise
 from ..numerics.parameters import to_vector
 from ..numerics.validation import warn_caller
 from ..quadrature import Accuracy
-from ..regression import WhitenedMoments, cholesky_adjoint, whitened_moments
+from sparse_pep.regression import (
+    WhitenedMoments,
+    cholesky_adjoint,
+    sum_of_blocks,
+    whitened_moments,
+)
 from ..sites import Posterior, posterior_from_sums
 from .checkpoint import Checkpoint, State
 from .initialise import SAMPLE_ROWS
@@ -166,8 +171,7 @@ def is_proper(shard: Shard, posteriors: list[Posterior] | None) -> bool:
     if posteriors is None or shard.sites.known:
         return posteriors is not None
     _, var = shard.moments(shard.sharing.marginals, posteriors)
-    power = shard.sites.targets.power
-    return bool(np.all(power * shard.sites.state.sites[0] * var < 1.0))
+    return shard.sites.is_proper(var)
 
 # %% ../../nbs/19_stochastic.ipynb #943ea8aa
 STEPS = (0.0, 0.5, 0.5, 1.0)  # after a full step, steps back to the sizes 1, 1/2, 1/4 and 0
@@ -204,10 +208,13 @@ def visit(batch: Batch, held: CachedSiteSums, k: int, sites: ndarray | None = No
     if posteriors is not None:
         projection = project_sites(shard, posteriors, FINE, 0)
     if projection is None or not np.isfinite(projection.terms):
-        if shard.sites.known or np.all(sites[0] >= 0.0):
+        if shard.sites.known:
             return None
         # negative precisions, where the parameters have moved
-        return visit(batch, held, k, np.stack([np.maximum(sites[0], 0.0), sites[1]]))
+        repaired = shard.sites.without_negative(sites)
+        if np.array_equal(repaired, sites):
+            return None
+        return visit(batch, held, k, repaired)
     value = len(held.shift) * (sums.terms + projection.terms)
     for posterior in posteriors:
         value += posterior_terms(posterior)
@@ -236,8 +243,9 @@ def Kuu_contribution(
     for c, latent in enumerate(moments):
         beta = np.atleast_2d(latent.mean.T)
         precision = sums.precision[c]
-        H = len(beta) * (precision - precision @ latent.cov) - outer[c]
+        H = len(beta) * (precision - precision @ latent.cov)
         H += (np.atleast_2d(sums.shift[c].T) - beta @ precision).T @ beta
+        H = sum_of_blocks(H, len(outer[c])) - outer[c]
         Kuu_bar = Kuu_bar + cholesky_adjoint(batch.Kuu, 0.5 * (H + H.T))
     kernel_bar, features_bar = batch.pull_Kuu(Kuu_bar)
     return to_vector([*kernel_bar.values(), *features_bar.values()])
@@ -322,19 +330,19 @@ class Batches:
         self.numbers = numbers
         self.next = 0
         J = len(numbers)
-        C = model.likelihood.n_latent
-        M = len(model.features)
+        shard = self.batch(model).shard
+        C = shard.sites.n_latent
+        M = len(model.features) * shard.sharing.copies
         if J * C * M**2 > LARGE:
             warn_caller(
                 f"the sums of {J} batches take {8e-9 * J * C * M**2:.1f} GB of memory; a larger "
                 "`batch_size` takes less.",
                 UserWarning,
             )
-        shard = self.batch(model).shard
         self.held = CachedSiteSums(J, (C, M, *shard.sites.targets.y.shape[1:]))
         self.sites: ndarray | None = None
         if not shard.sites.known:
-            self.sites = np.zeros((2, C, problem.rows.n_data))
+            self.sites = np.zeros((*shard.sites.layers, problem.rows.n_data))
 
     def batch(self, model: Model) -> Batch:
         """The next batch, bound to a model."""

@@ -16,6 +16,7 @@ from reference.compare import error, gradient_error, slopes
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints
+from sparse_pep.likelihoods.coupled import contrasts
 
 X_TEST = np.random.default_rng(2).uniform(-2.0, 2.0, size=(6, 2))
 
@@ -145,7 +146,7 @@ def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
         1e-10,
         1e-7,
     )
-    assert error(there.site_precision, fit.site_precision[:, order]) < 1e-7
+    assert error(there.site_precision, fit.site_precision[..., order]) < 1e-7
     here, moved = (
         adapter.predict(*one, X_TEST)
         for one in ((problem.model, fit.posteriors), (model, there.posteriors))
@@ -278,7 +279,12 @@ def test_the_gradient_beside_earlier_data_is_that_of_differences(name, kept):
 
 @pytest.mark.parametrize(
     "name",
-    names(lambda problem: not {"tight", "blocks", "outputs"} & set(problem.more.split())),
+    names(
+        lambda problem: (
+            not {"tight", "blocks", "outputs"} & set(problem.more.split())
+            and not problem.likelihood.is_coupled
+        )
+    ),
 )
 def test_a_posterior_is_the_prior_times_the_sites_of_both_batches(name):
     """Those of the first as they were."""
@@ -296,6 +302,29 @@ def test_a_posterior_is_the_prior_times_the_sites_of_both_batches(name):
         assert error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
 
 
+def test_a_joint_posterior_is_the_prior_times_the_sites_of_both_batches():
+    problem = PROBLEMS["softmax"]
+    first = in_memory(**batch(problem, FIRST))
+    before = adapter.evidence(problem.model, first, problem.common_power, tol=1e-11)
+    fit, _ = continued_in_memory("softmax", True)
+    T = np.concatenate([before.site_precision, fit.site_precision], axis=-1)
+    nu = np.hstack([before.site_shift, fit.site_shift])
+    Kuu, Kuf, _ = problem.covariances()
+    V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
+    H = contrasts(3)
+    ((B, mean),) = adapter.whitened(fit)
+    sites = np.einsum("ic,cdn,jd,an,bn->iajb", H, T, H, V, V)
+    assert error(B, np.eye(len(B)) + sites.reshape(B.shape)) < 1e-6
+    assert error(B @ mean, (H @ nu @ V.T).ravel()) < 1e-6
+
+
+def test_blocks_have_no_joint_sites_of_classes():
+    problem = PROBLEMS["softmax"]
+    rows = in_memory(**problem.data | {"blocks": np.arange(N)})
+    with pytest.raises(ValueError, match="`blocks` cannot be used with a softmax of 3 classes"):
+        gradient_of(problem, rows)
+
+
 @pytest.mark.parametrize(
     "name",
     names(lambda problem: problem.gaussian and not problem.private and not problem.tight),
@@ -310,7 +339,12 @@ def test_two_batches_with_gaussian_noise_are_one(name):
 
 
 @pytest.mark.parametrize(
-    "name", names(lambda problem: "blocks" not in problem.more and not problem.tight)
+    "name",
+    names(
+        lambda problem: (
+            "blocks" not in problem.more and not problem.tight and not problem.likelihood.is_coupled
+        )
+    ),
 )
 def test_blocks_of_one_are_no_blocks(name):
     problem = PROBLEMS[name]

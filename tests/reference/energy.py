@@ -212,10 +212,68 @@ class Data:
         return levels
 
 
+def coupled_log_evidence(data, V, D, T, nu):
+    """log Z of classes with joint sites T (N, C, C) and nu (N, C), and the largest variance of each
+    row under q, from V (M, N) and D (N,). The functions of the classes are those of the prior, so
+    that their covariance under q is (C M, C M).
+    """
+    C, M, N = len(data.offset), *V.shape
+    eye = np.eye(C)
+    P = sum(
+        w * np.kron(T[n], np.outer(V[:, n], V[:, n]))
+        for w, rows in zip(data.weights, data.blocks, strict=True)
+        for n in rows
+    )
+    h = sum(
+        w * np.kron(nu[n], V[:, n])
+        for w, rows in zip(data.weights, data.blocks, strict=True)
+        for n in rows
+    )
+    total, m, S = gaussian(np.zeros(C * M), np.eye(C * M), P, h, 1.0)
+    units = np.empty(N)
+    for rows, power, weight in zip(data.blocks, data.powers, data.weights, strict=True):
+        for n in rows:
+            W = np.kron(eye, V[:, n : n + 1])
+            cov = W.T @ S @ W
+            units[n] = np.max(np.diag(cov))
+            deleted, mean, cov = gaussian(W.T @ m, cov, -T[n], -nu[n], power)
+            mean = mean + data.offset[:, n]
+            z = multiclass.coupled(int(data.y[n]), mean, cov + D[n] * eye, power)[0]
+            total += weight * (deleted + z)
+    return total, units
+
+
+def coupled_at_fit(data, fit, Kuu, Kuf, Kff):
+    """The result of `at_fit` for classes with joint sites."""
+    T = np.moveaxis(fit.site_precision, -1, 0)
+    nu = fit.site_shift.T
+    V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
+    D = np.maximum(np.diag(Kff) - np.sum(V**2, axis=0), 0.0)
+    C = nu.shape[1]
+    n_rows = np.dot(data.weights, [len(rows) for rows in data.blocks])
+    centre = np.eye(C) - 1.0 / C
+
+    def log_z(outer, inner, factor=1.0):
+        scale = float(fit.scale[0, 0]) * factor
+        excess = 0.5 * (C - 1) * n_rows * (scale - 1.0 - np.log(scale))
+        sites = [np.stack(part) for part in zip(*outer[0], strict=True)]
+        sites = centre @ sites[0] @ centre, sites[1] @ centre
+        return coupled_log_evidence(data, V, scale * D, *sites)[0] - excess
+
+    outer = [list(zip(T, nu, strict=True))]
+    units = coupled_log_evidence(data, V, D, T, nu)[1]
+    inner = np.zeros((2, 1, 1))
+    return partial(log_z, outer, inner), lambda rng, enough: slope(
+        log_z, outer, inner, units[None], np.max(Kff), rng, enough
+    )
+
+
 def at_fit(likelihood, data, fit, Kuu, Kuf, Kff):
     """log Z at the sites of a fit, as a function of a factor of the scale of the conditional; its
     slope when all sites move at once, given a generator and what is small enough.
     """
+    if likelihood.is_coupled:
+        return coupled_at_fit(data, fit, Kuu, Kuf, Kff)
     n_latent = likelihood.n_latent
     blocks = data.blocks
     sites = np.stack([fit.site_precision, fit.site_shift])

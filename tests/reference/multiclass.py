@@ -50,6 +50,28 @@ def tilted(log_density, y, mean, var, power, fine=0.3, widest=0.45, reach=9.0):
     return z, d1[back], d2[back]
 
 
+def coupled(y, mean, cov, power, fine=0.3, widest=0.45, reach=9.0):
+    """z, d1 (C,) and d2 (C, C) of one datum of the softmax with cavity covariance (C, C)."""
+    C = len(mean)
+    apart = np.eye(C)[y] - np.delete(np.eye(C), y, axis=0)  # f_y − f_j
+    root = np.linalg.cholesky(apart @ cov @ apart.T)
+    steps = np.minimum(widest, fine / np.abs(root).max(axis=0))
+    x, log_weight = grid(steps, reach)
+    d = (apart @ mean)[:, None] + root @ x
+    ell = -logsumexp(np.concatenate([np.zeros((1, d.shape[1])), -d]), axis=0)
+    p = np.insert(np.exp(ell - d), y, np.exp(ell), axis=0)
+    w = np.exp(log_weight)
+    level = logsumexp(power * ell, b=w) / power if power else w @ ell
+    if power:
+        level += np.log1p(w @ np.expm1(power * (ell - level)) + (w.sum() - 1.0)) / power
+    w = w * np.exp(power * (ell - level))
+    w /= w.sum()
+    first = np.eye(C)[y][:, None] - p
+    d1 = first @ w
+    off = first - d1[:, None]
+    return level, d1, (w * p) @ p.T - np.diag(p @ w) + power * (w * off) @ off.T
+
+
 def by_heights(y, mean, var, powers, step=0.35, reach=7.5):
     """z, d1 (C,) and d2 (C,) of one data point for each power, with some thousands of heights
     and of nodes for each class.
