@@ -217,7 +217,8 @@ def coupled_log_evidence(data, V, D, T, nu):
     row under q, from V (M, N) and D (N,). The functions of the classes are those of the prior, so
     that their covariance under q is (C M, C M).
     """
-    C, M, N = len(data.offset), *V.shape
+    C = len(data.offset)
+    M, N = V.shape
     eye = np.eye(C)
     P = sum(
         w * np.kron(T[n], np.outer(V[:, n], V[:, n]))
