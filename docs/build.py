@@ -193,6 +193,29 @@ def sections(text: str, page: Page) -> list[dict]:
     ]
 
 
+def title_of(source: str, nbs: Path) -> tuple[str, str]:
+    """The title and the subtitle of a page."""
+    if source.startswith(f"{reference.FOLDER}/"):
+        front = reference.made(source).frontmatter_
+        return front["title"], front["description"]
+    cells = json.loads((nbs / source).read_text(encoding="utf-8"))["cells"]
+    title, subtitle = filter(None, map(str.strip, cells[0]["source"]))
+    return title.lstrip("# "), subtitle.lstrip("> ")
+
+
+def write_for_readers(config: dict, nbs: Path, sources: list[str], out: Path) -> None:
+    """The notebooks, to be downloaded, and `llms.txt`, the titles and subtitles of all pages."""
+    site = config["website"]
+    lines = [f"# {site['title']}", "", f"> {site['description']}", "", "## Pages", ""]
+    for source in sources:
+        title, subtitle = title_of(source, nbs)
+        page = re.sub(r"(?<![^/])\d+\w?_|\.ipynb$", "", source)
+        lines.append(f"- [{title}]({page}.html): {subtitle}")
+        if (nbs / source).exists():
+            put(out / "notebooks" / source, (nbs / source).read_text(encoding="utf-8"))
+    put(out / "llms.txt", "\n".join(lines) + "\n")
+
+
 def processed(source: str, nbs: Path):
     """The notebook of a page: one of `nbs`, processed, or one made of docstrings."""
     return (
@@ -248,6 +271,7 @@ def write_site(root: Path, out: Path) -> None:
     (out / "search-index.js").write_text(
         f"window.searchIndex = {json.dumps(entries, ensure_ascii=False)};\n", encoding="utf-8"
     )
+    write_for_readers(config, root / "nbs", [page.source for page in order], out)
     for name in ASSETS:
         shutil.copy(HERE / name, out / name)
 
@@ -267,7 +291,10 @@ def stage(root: Path, folder: Path) -> None:
     nbdev writes over those in `folder`.
     """
     makers = [root / "_quarto.yml", *HERE.rglob("*.py"), *(root / "sparse_pep").rglob("*.py")]
-    for source in page_list(read_config(root), root / "nbs", reference.sources()):
+    config = read_config(root)
+    sources = page_list(config, root / "nbs", reference.sources())
+    write_for_readers(config, root / "nbs", sources, folder)
+    for source in sources:
         kept = folder / ".made" / source
         notebook = root / "nbs" / source
         newest = max(path.stat().st_mtime for path in [*makers, *[notebook] * notebook.exists()])

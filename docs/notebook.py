@@ -278,7 +278,10 @@ def origin(page: str, module: str | None) -> str:
     config = get_config()
     base = f"{config.git_url}/blob/{config.branch}"
     links = (
-        [f"[notebook]({base}/{config.nbs_path.name}/{page})"]
+        [
+            f"[notebook]({base}/{config.nbs_path.name}/{page})",
+            f'[download this notebook](/notebooks/{page}){{download=""}}',
+        ]
         if (config.nbs_path / page).exists()
         else []
     )

@@ -111,6 +111,20 @@ def test_links_and_anchors_resolve_wherever_the_site_is_served(site, documents):
     assert not broken, "\n".join(broken)
 
 
+def test_every_page_of_a_notebook_offers_it_and_all_are_listed_for_language_models(site):
+    lines = (site / "llms.txt").read_text(encoding="utf-8").splitlines()
+    listed_pages = [re.fullmatch(r"- \[(.+?)\]\((\S+)\): (.+)", line) for line in lines[6:]]
+    assert all(listed_pages)
+    assert {match[2] for match in listed_pages} == {
+        page.relative_to(site).as_posix() for page in site.rglob("*.html")
+    }
+    for page in (ROOT / "nbs").rglob("[a-z0-9]*.ipynb"):
+        name = page.relative_to(ROOT / "nbs")
+        assert (site / "notebooks" / name).read_bytes() == page.read_bytes()
+    text = (site / "internals" / "numerics" / "linalg.html").read_text(encoding="utf-8")
+    assert 'href="../../notebooks/internals/numerics/linalg.ipynb" download=""' in text
+
+
 def test_pages_are_well_formed(documents):
     for page, document in documents.items():
         count = Counter(tag for tag, _ in document.tags)
@@ -224,7 +238,9 @@ def test_staging_is_the_same_whatever_the_order_of_sets(tmp_path, monkeypatch):
     env = os.environ | {"PYTHONHASHSEED": "1"}
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=env, check=True)
     staged = contents(tmp_path / "first")
-    assert {path for path in staged if not path.startswith(".made")} == {*STAGED, *STYLES}
+    kept = {f"notebooks/{page}" for page in STAGED if not page.startswith("reference/")}
+    made = {path for path in staged if not path.startswith(".made")}
+    assert made == {*STAGED, *STYLES, *kept, "llms.txt"}
     assert staged == contents(tmp_path / "second")
 
 
