@@ -15,7 +15,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from sparse_pep import SparsePEPRegressor
-from sparse_pep.kernels import Matern52
 
 NOISE = 1e-5  # variance, relative to that of y, of experiments without noise
 SHARPNESS = np.array(
@@ -56,10 +55,9 @@ PROBLEMS = {"Branin": (branin, 2, 0.397887, 6, 30), "Hartmann-6": (hartmann, 6, 
 
 def ours(X: np.ndarray, y: np.ndarray) -> Callable:
     """Mean and standard deviation of f by our model, with each evaluation as an inducing point."""
-    kernel = Matern52(1.0, np.ones(X.shape[1]))
     given = {"fixed": ["features.Z", "log_noise_variance"], "random_state": 0}
     model = SparsePEPRegressor(
-        kernel=kernel, n_inducing=len(X), noise_variance=NOISE, standardize=True, **given
+        kernel="matern52", n_inducing=len(X), noise_variance=NOISE, standardize=True, **given
     ).fit(X, y)
 
     def predict(T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,14 @@ from sparse_pep.estimators.arguments import likelihood_named
 from sparse_pep.estimators.classifier import classifier_likelihood
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints
 from sparse_pep.inference.blocks import Partition
-from sparse_pep.kernels import Linear, Matern32, SquaredExponential
+from sparse_pep.kernels import (
+    Linear,
+    Matern32,
+    Matern52,
+    Periodic,
+    RationalQuadratic,
+    SquaredExponential,
+)
 from sparse_pep.likelihoods import (
     LIKELIHOODS,
     Gaussian,
@@ -844,6 +851,39 @@ def test_likelihoods_have_names():
     assert classifier(SIDE, likelihood=NoisyProbit(0.2)).likelihood_ == NoisyProbit(0.2)
     for name in ("NegativeBinomial", "negative_binomial", "negative-binomial"):
         assert type(likelihood_named(name, LIKELIHOODS)) is NegativeBinomial
+
+
+def test_a_kernel_that_is_given_keeps_the_units_of_the_data():
+    years = np.linspace(1990.0, 2000.0, 120)
+    targets = 340.0 + 5.0 * np.sin(2.0 * np.pi * years)
+    given = {"kernel": Periodic(4.0, 1.0, period=1.0), "n_inducing": 12, "random_state": 0}
+    model = SparsePEPRegressor(standardize=True, **given).fit(years[:, None], targets)
+    assert model.kernel_.period == pytest.approx(1.0, abs=1e-3)
+    assert model.x_scale_ == model.y_scale_ == 1.0
+    assert model.x_mean_ == pytest.approx(1995.0)
+    assert model.y_mean_ == pytest.approx(340.0, abs=0.1)
+    assert model.predict([[2003.25]]) == pytest.approx(345.0, abs=0.5)
+
+
+def test_the_recipe_of_the_gallery_continues_carbon_dioxide():
+    datasets = pytest.importorskip("statsmodels.api").datasets
+    values = datasets.co2.load_pandas().data["co2"].resample("MS").mean().dropna()
+    years = np.asarray(values.index.year + (values.index.month - 0.5) / 12.0)[:, None]
+    y = values.to_numpy()
+    earlier = years[:, 0] < years[-1, 0] - 10.0
+    season = Periodic(1.0, 1.0, period=1.0) * SquaredExponential(1.0, 50.0)
+    model = SparsePEPRegressor(
+        kernel=Matern52(100.0, 50.0) + season + RationalQuadratic(1.0, 1.0),
+        fixed=["kernel.1.0.log_period", "kernel.1.1.log_variance"],
+        n_inducing=80,
+        noise_variance=0.1,
+        standardize=True,
+        random_state=0,
+    ).fit(years[earlier], y[earlier])
+    low, high = model.predict_interval(years[~earlier])
+    later = y[~earlier]
+    assert np.sqrt(np.mean((model.predict(years[~earlier]) - later) ** 2)) < 1.2
+    assert np.mean((low <= later) & (later <= high)) >= 0.75
 
 
 @pytest.mark.parametrize("standardize", [False, True])

@@ -100,6 +100,10 @@ class Moments(NamedTuple):
         constant = spread <= 1e-12 * np.abs(self.mean)
         return np.where(constant | (spread == 0.0), 1.0, spread)
 
+    def with_unit_spread(self) -> "Moments":
+        """The same with a spread of 1 in all columns."""
+        return self._replace(square=np.full_like(self.mean, self.weight))
+
     def with_scale(self, centre: float | ndarray, spread: float | ndarray) -> "Moments":
         """The same with another mean and spread of all columns, or of each."""
         mean = np.full_like(self.mean, centre)

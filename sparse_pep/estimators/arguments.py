@@ -18,6 +18,7 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from ..data.passes import Moments
 from ..features import Features
 from ..inference.blocks import Partition
 from sparse_pep.kernels import (
@@ -109,9 +110,11 @@ class Arguments(BaseEstimator):
         Whether to model (X − mean)/std instead of X, column by column, and y in the same way if it
         is a real number. A constant column is only centred, and columns of codes stay as they are.
         "auto" does so unless `kernel` or `features` is an object, whose units are those of the
-        data. `kernel_`, `features_`, `parameters()` and the evidence then refer to the scaled data,
-        as do the arguments `kernel`, `features`, `priors` and `noise_variance`; `x_mean_ + x_scale_
-        * features_.Z` are the inducing points in units of X. All methods take X and y in their own
+        data. With True and a `kernel` object, X and y are centred and not scaled, so that its
+        periods, lengthscales and variances keep the units of the data. `kernel_`, `features_`,
+        `parameters()` and the evidence refer to the scaled data, as do the arguments `features`,
+        `priors` and `noise_variance`, and beside `features` also `kernel`; `x_mean_ + x_scale_ *
+        features_.Z` are the inducing points in units of X. All methods take X and y in their own
         units.
     random_state : int, RandomState or None
         Seed or generator of the random numbers for k-means, restarts and batches.
@@ -211,6 +214,15 @@ class Arguments(BaseEstimator):
         if self.standardize == "auto":
             return self.features is None and not isinstance(self.kernel, Kernel)
         return bool(self.standardize)
+
+    def _scale_of(self, moments: Moments) -> Moments | None:
+        """The mean and the spread by which a column is standardised, or None if it is not. A kernel
+        that is given keeps the units of the data, in which a period of 1 is 1.
+        """
+        if not self._scales:
+            return None
+        keeps_units = isinstance(self.kernel, Kernel) and self.features is None
+        return moments.with_unit_spread() if keeps_units else moments
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #a97bf5da
 class Numbers(NamedTuple):

@@ -214,7 +214,7 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         likelihood = classifier_likelihood(self.likelihood, len(labels))
         return Encoder.fit(
             likelihood,
-            inputs=data.moments[0] if self._scales else None,
+            inputs=self._scale_of(data.moments[0]),
             classes=labels,
             unscaled=unscaled_columns(self, likelihood),
         )

@@ -60,13 +60,15 @@ def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Enco
     if scale is not None:
         targets = targets.with_scale(*scale)
     constant = trains_real and np.all(data.constant)  # the value itself, everywhere
-    scales_targets = likelihood.real_targets and (scales or constant)
-    if scales_targets:
-        targets = with_scale_of_constants(targets, data.constant)
+    scaled_targets = None
+    if likelihood.real_targets and (scales or constant):
+        scaled_targets = with_scale_of_constants(targets, data.constant)
+    if scaled_targets is not None and not constant:
+        scaled_targets = options._scale_of(scaled_targets)
     return Encoder.fit(
         likelihood,
-        inputs=inputs if scales else None,
-        targets=targets if scales_targets else None,
+        inputs=options._scale_of(inputs),
+        targets=scaled_targets,
         several=data.unique_rows.y.ndim == 2,
         unscaled=unscaled_columns(options, likelihood),
     )
