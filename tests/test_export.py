@@ -21,6 +21,7 @@ from sparse_pep.kernels import (
     Matern32,
     Matern52,
     Periodic,
+    RationalQuadratic,
     SquaredExponential,
     White,
 )
@@ -236,6 +237,8 @@ LOCAL = {"n_inducing": 5, "local": 5, "training": None}
         (regressor(), np.column_stack([y, y]), "several outputs; fit a model for each"),
         (SparsePEP(n_inducing=5, training=None, likelihood="poisson"), y.round(), "Poisson"),
         (classifier(), np.arange(80) % 3, "Softmax"),
+        (regressor(monotone={0: 1}), y, "observations other than values, or `monotone`"),
+        (regressor(kernel=RationalQuadratic()), y, "the kernel RationalQuadratic"),
         (regressor(features=GaussianBlur(X[:5], [0.3, 0.3])), y, "GaussianBlur"),
     ],
 )

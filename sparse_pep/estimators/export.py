@@ -84,8 +84,10 @@ def obstacles(state: FittedState) -> list[str]:
         found.append("several outputs; fit a model for each")
     if type(state.likelihood) not in LIKELIHOODS:
         found.append(f"the likelihood {type(state.likelihood).__name__}")
-    if model.kernel.of_functionals or type(model.features) is not InducingPoints:
-        found.append(f"{type(model.features).__name__} with observations or windows")
+    if model.kernel.of_functionals:
+        found.append("observations other than values, or `monotone`")
+    if type(model.features) is not InducingPoints:
+        found.append(f"the features {type(model.features).__name__}")
     kernels = [kind.__name__ for kind in kinds_of(state.kernel) if kind not in KERNELS]
     if kernels:
         found.append(f"the kernel {kernels[0]}")
