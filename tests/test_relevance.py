@@ -168,3 +168,17 @@ def test_the_range_is_that_of_all_rows_that_count_and_is_kept(tmp_path):
         == told(lambda: first.predict(X + 1e9))
         != []
     )
+
+
+def test_a_forecast_is_told_of_from_a_tenth_of_a_lengthscale_on():
+    days = np.arange(400)
+    table = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=400), "x": days % 7})
+    model = SparsePEPRegressor(n_inducing=20, random_state=0).fit(
+        table[:300], np.sin(days[:300] / 60.0)
+    )
+    reach = 0.1 * model.kernel_.lengthscale[0] * model.x_scale_[0]
+    n_beyond = np.sum(days[300:] - 299 > reach)
+    assert 80 < n_beyond < 100
+    (text,) = told(lambda: model.predict(table[300:]))
+    assert f"{n_beyond} rows in 'day' outside 2020-01-01 to 2020-10-26" in text
+    assert "Intervals of a forecast by the default kernel" in text

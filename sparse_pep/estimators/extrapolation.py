@@ -37,12 +37,19 @@ def extrapolation_distance(kernel: Kernel, n_dims: int) -> ndarray:
     return distance
 
 # %% ../../nbs/internals/estimators/extrapolation.ipynb #416cfd56
+FORECAST = 0.1  # lengthscales beyond the last date, from which on rows are named
+
+
 def limits_of(state: FittedState) -> ndarray:
-    """The ends of the range of the training inputs and the distance beyond which the function says
-    little about itself, (3, D), in the model's units.
+    """The ends of the range of the training inputs and the distance outside of it from which on
+    rows are named, (3, D), in the model's units.
     """
     ends = state.encoder.inputs(state.value_range)
-    return np.vstack([ends, extrapolation_distance(state.kernel, state.columns.n_inputs)])
+    D = state.columns.n_inputs
+    distance = extrapolation_distance(state.kernel, D)
+    dates = [d for d in range(D) if first_day(state, d) is not None]
+    distance[dates] *= FORECAST
+    return np.vstack([ends, distance])
 
 
 def extrapolating_rows(state: FittedState, X: ndarray) -> ndarray | None:
@@ -55,6 +62,10 @@ ADVICE = (
     "Train on such rows, leave the column out, or use a kernel that continues, such as "
     "`Linear() + SquaredExponential()`."
 )
+FORECAST_ADVICE = (
+    "Intervals of a forecast by the default kernel are often far too short (see “A season on a "
+    "trend” in the gallery)."
+)
 
 
 def extrapolation_text(state: FittedState, counts: Sequence[ndarray | None]) -> str:
@@ -66,12 +77,15 @@ def extrapolation_text(state: FittedState, counts: Sequence[ndarray | None]) -> 
         return ""
     n_rows = np.sum(present, axis=0)[0]
     farthest = np.max(present, axis=0)[1]
-    lengths = farthest / limits_of(state)[2]
+    lengths = farthest / extrapolation_distance(state.kernel, state.columns.n_inputs)
     columns = sorted(np.flatnonzero(n_rows).tolist(), key=lambda d: -lengths[d])[:MENTIONED]
     parts = [column_text(state, d, n_rows[d], farthest[d], lengths[d]) for d in columns]
+    advice = ADVICE
+    if any(first_day(state, d) is not None for d in columns):
+        advice = f"{FORECAST_ADVICE} {ADVICE}"
     return (
         "rows lie beyond the training data, where predictions return to the prior mean: "
-        f"{'; '.join(parts)}. {ADVICE}"
+        f"{'; '.join(parts)}. {advice}"
     )
 
 
