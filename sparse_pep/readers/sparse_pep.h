@@ -8,7 +8,7 @@
  *   spep_free(model);
  *
  * Inputs are in the order of "names" in the file; those of a table with categories are its columns of numbers. Nothing is allocated after
- * spep_read, and a model may be used by several threads. Cost of a prediction: M kernels, and M*M/2 multiplications for a variance. */
+ * spep_read. A model has room for one prediction at a time, so each thread reads its own. Cost of a prediction: M kernels, and M*M/2 multiplications for a variance. */
 #ifndef SPARSE_PEP_H
 #define SPARSE_PEP_H
 
@@ -34,6 +34,7 @@ typedef struct {
     enum spep_likelihood likelihood;
     double *x_mean, *x_scale, *slope;                  /* (D,) */
     double *centres, *weights, *factor;                /* (M, D), (M,), and rows of an upper triangle, M(M + 1)/2 */
+    double *at, *k;                                    /* (D,), (M,): room for a prediction */
     double constant, noise_variance, y_mean, y_scale;
     spep_kernel kernel;
 } spep_model;
@@ -129,21 +130,21 @@ static inline void spep_free_kernel(spep_kernel *kernel)
     for (int i = 0; kernel->parts && i < kernel->n; i++) spep_free_kernel(&kernel->parts[i]);
     free(kernel->parts); free(kernel->dims); free(kernel->by_column);
 }
-static inline int spep_read_kernel(spep_kernel *kernel, const char *s, int D)
+static inline int spep_read_kernel(spep_kernel *kernel, const char *s, int D, int depth)
 {
     static const char *names[] = {"SquaredExponential", "Matern12", "Matern32", "Matern52", "Periodic", "Linear", "Constant", "White", "Sum", "Product"};
     const char *kind = spep_get(s, "kind"), *parts = spep_get(s, "kernels"), *dims = spep_get(s, "active_dims");
     int k = 0;
     memset(kernel, 0, sizeof *kernel);
     while (k < SPEP_KINDS && !spep_is(kind, names[k])) k++;
-    if (k == SPEP_KINDS) return 0;
+    if (k == SPEP_KINDS || depth > 20) return 0;
     kernel->kind = (enum spep_kind)k;
     kernel->variance = spep_number(spep_get(s, "variance"));
     kernel->period = spep_number(spep_get(s, "period"));
     if (parts) {
         int n = spep_count(parts);
         if (!(kernel->parts = (spep_kernel *)calloc(n ? n : 1, sizeof(spep_kernel)))) return 0;
-        for (const char *part = spep_first(parts); part; part = spep_next(part)) if (!spep_read_kernel(&kernel->parts[kernel->n++], part, D)) return 0;
+        for (const char *part = spep_first(parts); part; part = spep_next(part)) if (!spep_read_kernel(&kernel->parts[kernel->n++], part, D, depth + 1)) return 0;
         return n > 0;
     }
     if (k >= SPEP_CONSTANT) return 1;
@@ -186,6 +187,7 @@ static inline void spep_free(spep_model *model)
     if (!model) return;
     spep_free_kernel(&model->kernel);
     free(model->x_mean); free(model->x_scale); free(model->slope); free(model->centres); free(model->weights); free(model->factor);
+    free(model->at); free(model->k);
     free(model);
 }
 static inline spep_model *spep_read(const char *text)
@@ -207,21 +209,19 @@ static inline spep_model *spep_read(const char *text)
     m->centres = spep_numbers(spep_get(s, "centres"), m->M * m->D);
     m->weights = spep_numbers(spep_get(s, "weights"), m->M);
     m->factor = spep_numbers(spep_get(s, "factor"), m->M * (m->M + 1) / 2);
-    if (m->D && spep_read_kernel(&m->kernel, spep_get(s, "kernel"), m->D) && m->x_mean && m->x_scale && m->slope && m->centres && m->weights && m->factor) return m;
+    m->at = (double *)malloc((m->D ? m->D : 1) * sizeof(double));
+    m->k = (double *)malloc((m->M ? m->M : 1) * sizeof(double));
+    if (m->D && spep_read_kernel(&m->kernel, spep_get(s, "kernel"), m->D, 0) && m->x_mean && m->x_scale && m->slope && m->centres && m->weights && m->factor
+        && m->at && m->k) return m;
     spep_free(m);
     return NULL;
 }
 static inline int spep_inputs(const spep_model *m) { return m->D; }
 
-#ifndef SPEP_MOST                                       /* inputs, and inducing points: places on the stack */
-#define SPEP_MOST 1024
-#endif
-
-/* Mean and, unless its place is NULL, variance of the latent function in the units of the model; NaN if there are too many places. */
+/* Mean and, unless its place is NULL, variance of the latent function in the units of the model. */
 static inline double spep_f(const spep_model *m, const double *x, double *variance)
 {
-    double at[SPEP_MOST], k[SPEP_MOST], mean = m->constant;
-    if (m->D > SPEP_MOST || m->M > SPEP_MOST) { if (variance) *variance = NAN; return NAN; }
+    double *at = m->at, *k = m->k, mean = m->constant;
     for (int d = 0; d < m->D; d++) {
         at[d] = (x[d] - m->x_mean[d]) / m->x_scale[d];
         mean += m->slope[d] * at[d];
