@@ -75,15 +75,15 @@
   const target = (state, y) => (state.labels ? (y < 0 ? -1 : 1) : y), halfLogDet = (L) => sum(L.map((row, i) => log(row[i])));
   // One look at all data: cavities, projections, log Z_PEP, and the sites to go to next.
   function look(state, before, { tau, nu }) {
-    const q = posterior(before, { tau, nu }), { mu, a } = q, { power } = state, d1 = [], next = { tau: [], nu: [] };
+    const q = posterior(before, { tau, nu }), { mu, a } = q, { power } = state, d1 = [], next = { tau: [], nu: [] }, step = state.labels ? 0.7 : 1;
     let evidence = 0.5 * dot(q.b, q.b) - halfLogDet(q.LB), noise = 0, change = 0;
     state.y.forEach((y, n) => {
       const rho = 1 - power * tau[n] * a[n], a_cavity = a[n] / rho, m = (mu[n] - power * nu[n] * a[n]) / rho;
       const p = project[state.labels ? "labels" : "values"](target(state, y), m, max(a_cavity + before.D[n], 1e-12), state);
       evidence += p.z - 0.5 * log1pRatio(-tau[n] * a[n], power);
       evidence += (0.5 * (tau[n] * mu[n] ** 2 - 2 * nu[n] * mu[n] + power * nu[n] ** 2 * a[n])) / rho;
-      next.tau.push(-p.d2 / (1 + power * p.d2 * a_cavity));
-      next.nu.push((p.d1 - p.d2 * m) / (1 + power * p.d2 * a_cavity));
+      next.tau.push((1 - step) * tau[n] - (step * p.d2) / (1 + power * p.d2 * a_cavity));
+      next.nu.push((1 - step) * nu[n] + (step * (p.d1 - p.d2 * m)) / (1 + power * p.d2 * a_cavity));
       d1.push(p.d1); noise += p.noise;
       change = max(change, Math.abs(next.tau[n] - tau[n]), Math.abs(next.nu[n] - nu[n]));
     });
