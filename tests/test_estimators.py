@@ -1337,3 +1337,19 @@ def test_targets_that_look_like_labels_are_fitted_with_a_warning(y, words):
     model = SparsePEPRegressor(n_inducing=2, training=None)
     with pytest.warns(UserWarning, match=f"`y` holds {words}.*for labels use SparsePEPClassifier"):
         model.fit(np.arange(6.0)[:, None], y)
+
+
+@pytest.mark.parametrize(
+    ("noise", "page"), [(0.3, "Noise that explodes"), (1e-4, "How many inducing points")]
+)
+def test_advice_on_points_names_a_page_that_fits_the_noise(noise, page):
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 10.0, (60, 1)), axis=0)
+    y = np.sin(4.0 * X[:, 0])
+    kernel = SquaredExponential(1.0, 0.3)
+    model = SparsePEPRegressor(
+        kernel=kernel, noise_variance=noise, n_inducing=8, training=None, random_state=0
+    )
+    text = model.fit(X, y).summary()
+    assert "a larger `n_inducing` is likely to predict better" in text
+    assert f"(see the page “{page}”)" in text

@@ -106,6 +106,7 @@ def points_gain(state: FittedState, rows: Rows) -> float:
 # of the prior variance of f
 SMALL_SHARE = 0.01
 LARGE_SHARE = 0.2
+LITTLE_NOISE = 0.01  # of the variance of the targets, below which noise has not exploded
 WORTH = Gains(tails=0.05, varying=0.1, points=0.015)  # nats per row
 
 
@@ -190,6 +191,13 @@ def advice_on_training(fit: Judgement) -> Iterator[str]:
     yield with_page(text, "Training that stops early")
 
 
+def page_on_points(fit: Judgement) -> str:
+    """The page about too few inducing points: what they cannot show is noise, or is missing."""
+    if fit.noise_variance < LITTLE_NOISE * fit.record["target_variance"]:
+        return "How many inducing points"
+    return "Noise that explodes"
+
+
 def advice_on_points(fit: Judgement) -> Iterator[str]:
     """Inducing points coincide, or more of them were measured to predict better."""
     if fit.crowded:
@@ -205,7 +213,7 @@ def advice_on_points(fit: Judgement) -> Iterator[str]:
             f"{2 * len(fit.state.model.features)} raise the bound at power 0 by "
             f"{fit.gains.points:.2g} nats per row (or let 'auto' find how many)"
         )
-        yield with_page(text, "Noise that explodes")
+        yield with_page(text, page_on_points(fit))
 
 
 def advice_on_noise(fit: Judgement) -> Iterator[str]:
@@ -236,13 +244,13 @@ def advice_on_number(fit: Judgement) -> Iterator[str]:
     n_directions = len(fit.state.model.features) * len(fit.state.posterior.functions)
     if unmeasured and has_wide_bounds(fit):
         text = "the gap between the bounds is wide: a larger `n_inducing` may help"
-        yield with_page(text, "Noise that explodes")
+        yield with_page(text, page_on_points(fit))
     elif unmeasured and fit.bounds is None and fit.unexplained > LARGE_SHARE:
         text = (
             f"the inducing variables leave {fit.unexplained:.0%} of the prior variance "
             "unexplained: a larger `n_inducing` may help"
         )
-        yield with_page(text, "Noise that explodes")
+        yield with_page(text, page_on_points(fit))
     elif fit.learned and fit.record["determined_directions"] < FEW_DIRECTIONS * n_directions:
         yield (
             "the data determine few of the inducing variables: a smaller `n_inducing` is "
