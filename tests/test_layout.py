@@ -30,7 +30,7 @@ FLOORS = (
     "sites energy regression quadrature likelihoods",
     "inference",
     "streaming",
-    "priors model training posterior observations",
+    "priors model training posterior observations race",
     "data",
     "estimators",
     "datasets plots report cli",

@@ -67,6 +67,9 @@ class Data:
         The likelihoods of the groups of these rows.
     counted : ndarray (N,), optional
         Which rows of the user have a positive weight; None if all have.
+    neighbours : int, optional
+        Beside a memory: the number of neighbours by which the earlier model predicts, if training
+        chose it.
     """
 
     rows: Rows | Source
@@ -79,6 +82,7 @@ class Data:
     values: Data | None = None
     parts: Sequence[Likelihood] | None = None
     counted: ndarray | None = None
+    neighbours: int | None = None
 
     @property
     def in_memory(self) -> bool:

@@ -13,8 +13,8 @@ from .fitting import Data
 from .starting import number_of_points
 from ..inference import Rows
 from ..observations import SIGN
+from ..race import Race
 from ..training import LBFGS, TrainingOptions, train
-from ..training.neighbours import OnNeighbours
 from sparse_pep.training.strategies import (
     Growth,
     Guarded,
@@ -37,8 +37,9 @@ def training_of(options: Arguments, data: Data) -> Strategy:
     is_first = data.memory is None
     if options.training is None or (is_first and np.all(data.constant)):
         return keep_parameters  # the evidence of a constant rises without end
-    if options._on_neighbours:
-        return OnNeighbours(data.unique_rows) if is_first else keep_parameters
+    keeps = options._on_neighbours or data.neighbours is not None
+    if keeps and not is_first:
+        return keep_parameters
     if data.inverse is not None:
         return OnUniqueRows(data.unique_rows, data.inverse)
     return train
@@ -50,8 +51,30 @@ def is_guarded(options: Arguments, data: Data) -> bool:
     """
     one_power = data.power is None or data.power.ndim == 0
     trains = options.training is not None and not np.all(data.constant)
-    is_global = options.local is None and not options._on_neighbours
+    is_global = options.local is None
     return trains and data.in_memory and one_power and is_global
+
+
+FEWEST_ROWS = 800  # distinct ones, from which on several ways to train compete
+
+
+def compares_ways(options: Arguments, data: Data) -> bool:
+    """Whether training may choose among several ways: where nothing is asked for that only one of
+    them has, on rows in memory that are not few.
+    """
+    asked = (
+        options.blocks is not None,
+        options.tight,
+        bool(options.monotone),
+        options.features is not None,
+        options.n_inducing == "auto",
+        options.local is not None,
+        isinstance(options.power, str) and options.power == "held_out",
+        np.ndim(options.power) > 0,
+    )
+    many = data.unique_rows.n_data >= FEWEST_ROWS and not np.all(data.constant)
+    by_itself = isinstance(options.training, str) and options.training == "auto"
+    return by_itself and data.in_memory and many and not any(asked)
 
 
 def strategy_for(options: Arguments, data: Data) -> Strategy:
@@ -59,15 +82,25 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     strategy = training_of(options, data)
     if data.memory is not None:
         return strategy
-    if not options._on_neighbours and options.n_inducing == "auto" and options.features is None:
+    open_kernel = options.kernel is None
+    if options._on_neighbours and strategy is not keep_parameters:
+        return with_power_by_name(options, data, Race(data.unique_rows, open_kernel))
+    if options.n_inducing == "auto" and options.features is None:
         places = data.places_for(number_of_points(options))
         strategy = Growth(Rows(places, weight=data.sample.weight), strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)
     if is_guarded(options, data):
         strategy = Guarded(strategy)
+    if compares_ways(options, data):
+        strategy = Race(data.unique_rows, open_kernel, strategy)
+    return with_power_by_name(options, data, strategy)
+
+
+def with_power_by_name(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
+    """The strategy, at the power that a rule chooses if the argument names one."""
     if isinstance(options.power, str):
-        strategy = PowerByName(options.power, data.sample, strategy)
+        return PowerByName(options.power, data.sample, strategy)
     return strategy
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #57a28009

@@ -23,7 +23,7 @@ from ..numerics.parameters import from_vector, to_vector
 from ..priors import limits_of, log_prior
 from .checkpoint import CachedEvaluation, Checkpoint
 from .initialise import column_spread
-from .options import LBFGS, Clock, TrainingResult
+from .options import LBFGS, Clock, Step, TrainingResult
 
 # %% ../../nbs/18_training.ipynb #d69e29e5
 def is_inducing_input(name: str) -> bool:
@@ -246,24 +246,33 @@ class LBFGSObjective:
     """Minus the objective as a function of parameters in their units, in the form that L-BFGS
     expects, with a record of the run for N data points. Training has converged when the last
     iterations, the `window`, gained less than `needed`, in nats. It ends (`late`) with the first
-    evaluation after the clock is over, but not before the first iteration is complete. The `trace`
-    has the value and the log prior of each iteration.
+    evaluation after the clock is over, but not before the first iteration is complete, and is
+    `ended` by a function that is asked after each iteration. The `trace` has the value and the log
+    prior of each iteration.
     """
 
     def __init__(
-        self, objective: Objective, tol: float, n_data: float, clock: Clock, bar: tqdm
+        self,
+        objective: Objective,
+        tol: float,
+        n_data: float,
+        clock: Clock,
+        bar: tqdm,
+        ends: Callable[[Step], bool] | None = None,
     ) -> None:
         self.objective = objective
         self.tol = tol
         self.needed = tol * n_data
         self.clock = clock
         self.bar = bar
+        self.ends = ends
         self.units: ndarray = units_of(objective.trained)
         self.best: Point | None = None
         self.worst = np.inf
         self.window = 0
         self.converged = False
         self.late = False
+        self.ended = False
         self.trace: list[tuple[float, float]] = []
         self.counts = {"n_evaluations": 0, "n_rejected": 0, "n_sweeps": 0, "jitter_largest": 0.0}
 
@@ -304,8 +313,8 @@ class LBFGSObjective:
         return Point(value, vector, gradient, fit)
 
     def record(self, intermediate_result: OptimizeResult) -> None:
-        """Record the end of an iteration, and stop if training has converged or its time is
-        over.
+        """Record the end of an iteration, and stop if training has converged, its time is over, or
+        it is ended.
         """
         value = -float(intermediate_result.fun)
         log_prior, _ = self.objective.log_prior(self.units * intermediate_result.x)
@@ -317,7 +326,10 @@ class LBFGSObjective:
         if iteration >= self.window:
             self.converged = self.gain_since(iteration - self.window) < self.needed
         self.late = iteration > 0 and not self.converged and self.clock.is_over
-        if self.converged or self.late:
+        if self.ends is not None and self.best is not None:
+            model = self.objective.model_at(self.best.vector)
+            self.ended = self.ends(Step(iteration, model, self.best.fit))
+        if self.converged or self.late or self.ended:
             raise StopIteration
 
     def gain_since(self, iteration: int) -> float:
@@ -335,6 +347,8 @@ def stopping_reason(run: LBFGSObjective, end: OptimizeResult, first: int) -> tup
         return True, f"the last {run.window} iterations {gained}"
     if run.late:
         return False, f"{run.clock.reason} after {n_iter} iterations"
+    if run.ended:
+        return False, f"it was ended after {n_iter} iterations"
     if end.status == STALLED and run.gain_since(first) < run.needed:
         return True, "the line search found no higher value, also without its history"
     if end.status == EXHAUSTED:
@@ -379,7 +393,7 @@ def climb(run: LBFGSObjective, max_iter: int) -> tuple[bool, str]:
         first = len(run.trace) - 1
         end = climb_once(run, start, max_iter - first)
         in_vain = without_history and run.gain_since(first) < run.needed
-        over = run.late or len(run.trace) > max_iter
+        over = run.late or run.ended or len(run.trace) > max_iter
         if in_vain or over or end.status not in (CONVERGED, STALLED):
             return stopping_reason(run, end, first)
         without_history = True
@@ -392,13 +406,15 @@ def maximise(
     n_data: float,
     clock: Clock | None = None,
     progress: bool = False,
+    ends: Callable[[Step], bool] | None = None,
 ) -> TrainingResult:
     """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w).
-    Ctrl-C ends it with the best parameters so far, unless there are none yet.
+    Ctrl-C ends it with the best parameters so far, unless there are none yet, and so does `ends`
+    (see `TrainingOptions`).
     """
     clock = clock or Clock()
     with tqdm(total=optimiser.max_iter, disable=not progress, desc="training", unit="it") as bar:
-        run = LBFGSObjective(objective, optimiser.tol, n_data, clock, bar)
+        run = LBFGSObjective(objective, optimiser.tol, n_data, clock, bar, ends)
         try:
             converged, message = climb(run, optimiser.max_iter)
         except (KeyboardInterrupt, TimeIsOver) as stop:

@@ -232,12 +232,12 @@ class NeighbourEvidence:
         return CachedEvaluation("", value, gradient, converged=True), gradient
 
 # %% ../../nbs/19d_neighbours.ipynb #6035eb52
-SAMPLED_ROWS = 2000
 N_NEAREST = 20
+FEW_ROWS = 700  # sampled to compare starts
 BEST_STARTS = 3
 STEPS = 12  # of each of these, before the best goes on
+SAMPLED_ROWS = 2000, 4000  # in the two rounds of the best
 LEAST_NOISE = 1e-6  # in units of the variance of the targets
-SHARE = 3  # one of so many sampled rows is enough to compare starts
 
 
 def with_start(model: Model, factor: float, noise: float, fixed: Collection[str]) -> Model:
@@ -324,6 +324,48 @@ def with_clusters(model: Model, rows: Rows, rng: np.random.Generator) -> Model:
     return replace(model, features=InducingPoints(Z))
 
 # %% ../../nbs/19d_neighbours.ipynb #5b42fa98
+@dataclass(frozen=True, eq=False)
+class NeighbourTraining:
+    """Rounds of training on neighbours in the rows of a problem, which are put in an `order` (N,)
+    and must be in memory. The likelihood must be Gaussian.
+    """
+
+    problem: Problem
+    options: TrainingOptions
+    order: ndarray
+    clock: Clock
+
+    def evidence_near(self, model: Model, n_rows: int) -> NeighbourEvidence:
+        """The objective of a sample, with neighbours in the coordinates of the model."""
+        rows = self.problem.rows
+        weight = weights_of(rows)
+        lists = neighbour_lists(model.kernel, rows.X, self.order, n_rows, N_NEAREST, weight)
+        return NeighbourEvidence(rows._replace(weight=1.0), lists, self.problem.jitter)
+
+    def fixed(self, model: Model) -> set[str]:
+        """The names of the parameters that keep their values."""
+        return {*self.options.fixed, *(name for name in model.parameters() if "features." in name)}
+
+    def climb(self, model: Model, n_rows: int, max_iter: int) -> TrainingResult:
+        """One round from a model, on a sample of so many rows."""
+        rows = self.problem.rows
+        objective = Objective(model, self.evidence_near(model, n_rows), self.fixed(model))
+        limit_noise(objective, LEAST_NOISE * variance_of(rows))
+        optimiser = LBFGS(max_iter=max_iter)
+        n_data = total_weight(rows)
+        result = maximise(objective, optimiser, n_data, self.clock, self.options.progress)
+        return replace(result, fit=None, start=None)
+
+    def search(self, model: Model) -> TrainingResult:
+        """The first round: a few steps from each of the best starts, of which the best is kept."""
+        noises = [share * variance_of(self.problem.rows) for share in NOISES]
+        evidence = self.evidence_near(model, FEW_ROWS)
+        starts = best_starts(model, evidence, noises, self.fixed(model))
+        return max(
+            (self.climb(start, FEW_ROWS, STEPS) for start in starts), key=attrgetter("objective")
+        )
+
+# %% ../../nbs/19d_neighbours.ipynb #24f38a91
 @one_blas_thread()
 def train_on_neighbours(
     model: Model,
@@ -337,64 +379,16 @@ def train_on_neighbours(
 
     The rows of the problem must be in memory, and the likelihood Gaussian. `rng` draws the order of
     the rows. Arguments and errors are those of `train`, and power, jitter and blocks have no part
-    in it. Cost about a hundred evaluations of at most 2000 sets of 21 rows.
+    in it. Cost about a hundred evaluations of at most 4000 sets of 21 rows.
     """
     options = options or TrainingOptions()
     rng = rng or np.random.default_rng(0)
     clock = clock or Clock(options.optimiser.max_time)
-    rows = problem.rows
-    weight = weights_of(rows)
-    order = rng.permutation(rows.n_data)
-    fixed = {*options.fixed, *(name for name in model.parameters() if "features." in name)}
-
-    def evidence_near(start: Model, n_rows: int) -> NeighbourEvidence:
-        lists = neighbour_lists(start.kernel, rows.X, order, n_rows, N_NEAREST, weight)
-        return NeighbourEvidence(rows._replace(weight=1.0), lists, problem.jitter)
-
-    def climb(start: Model, n_rows: int, max_iter: int) -> TrainingResult:
-        objective = Objective(start, evidence_near(start, n_rows), fixed)
-        limit_noise(objective, LEAST_NOISE * variance)
-        return maximise(objective, LBFGS(max_iter=max_iter), total, clock, options.progress)
-
-    total = total_weight(rows)
-    variance = variance_of(rows)
-    noises = [share * variance for share in NOISES]
-    few = SAMPLED_ROWS // SHARE
-    starts = best_starts(model, evidence_near(model, few), noises, fixed)
-    first = [climb(start, few, STEPS) for start in starts]
-    rounds = [max(first, key=attrgetter("objective"))]
-    while len(rounds) < 3 and not clock.is_over:
-        rounds.append(climb(rounds[-1].model, SAMPLED_ROWS, options.optimiser.max_iter))
+    order = rng.permutation(problem.rows.n_data)
+    training = NeighbourTraining(problem, options, order, clock)
+    rounds = [training.search(model)]
+    for n_rows in SAMPLED_ROWS:
+        if not clock.is_over:
+            rounds.append(training.climb(rounds[-1].model, n_rows, options.optimiser.max_iter))
     result = one_after_the_other(rounds)
-    return replace(result, model=with_clusters(result.model, rows, rng), fit=None, start=None)
-
-# %% ../../nbs/19d_neighbours.ipynb #24f38a91
-@dataclass(frozen=True, eq=False)
-class OnNeighbours:
-    """Training on neighbours among the distinct `rows` of a problem, or among a sample of them."""
-
-    rows: Rows
-
-    def __call__(
-        self,
-        model: Model,
-        problem: Problem,
-        options: TrainingOptions,
-        rng: np.random.Generator,
-        clock: Clock,
-    ) -> TrainingResult:
-        """The result of training, with inducing points at the centres of clusters. ValueError if
-        the noise is not Gaussian, or rows are other functionals of f than its values.
-        """
-        if not model.likelihood.sites_known or model.kernel.of_functionals:
-            raise ValueError(
-                "`training='neighbours'` needs values of f in Gaussian noise; use 'lbfgs' for "
-                f"{type(model.likelihood).__name__} or for other observations."
-            )
-        result = train_on_neighbours(model, replace(problem, rows=self.rows), options, rng, clock)
-        sets = min(SAMPLED_ROWS, self.rows.n_data)
-        words = f"{sets} rows with {N_NEAREST} neighbours each"
-        least = LEAST_NOISE * variance_of(self.rows)
-        if np.any(np.asarray(result.model.likelihood.noise_variance) <= 1.001 * least):
-            words += f"; the noise is at its lower limit, {LEAST_NOISE:g} of the variance of y"
-        return replace(result, entries={**result.entries, "trained_on": words})
+    return replace(result, model=with_clusters(result.model, problem.rows, rng))

@@ -1,0 +1,116 @@
+"""Training that chooses its way on held-out rows."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from sparse_pep import SparsePEPRegressor, load
+from sparse_pep.race import BY_NEIGHBOURS, ON_ALL_ROWS, Contest, Entrant, best_of, winner_of
+
+
+def wave(n_rows, frequency, seed=0):
+    """Inputs on a line, and noisy values of a wave."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.uniform(0.0, 30.0, size=(n_rows, 1))
+    return inputs, np.sin(frequency * inputs[:, 0]) + 0.1 * rng.normal(size=n_rows)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    """A fit to a wave that 15 inducing points cannot follow, and its data."""
+    data = wave(1000, 3.0)
+    return SparsePEPRegressor(n_inducing=15, random_state=0).fit(*data), *data
+
+
+def test_neighbours_win_where_inducing_points_are_too_few(fitted):
+    model, inputs, targets = fitted
+    assert model.diagnostics_["race_won_by"].startswith("neighbours")
+    assert "neighbours" in model.diagnostics_["local"]
+    assert 0.014 < model.noise_variance_ < 0.028  # 0.01 by the variance of the targets
+    X, _ = wave(300, 3.0, seed=1)
+    assert np.sqrt(np.mean((model.predict(X) - np.sin(3.0 * X[:, 0])) ** 2)) < 0.06
+
+
+def test_the_summary_shows_the_race(fitted):
+    text = fitted[0].summary()
+    assert "chosen way" in text
+    assert "all rows, SquaredExponential, global: " in text
+    assert "of 200 held-out rows" in text
+
+
+def test_a_saved_model_predicts_the_same(fitted, tmp_path):
+    model, inputs, _ = fitted
+    model.save(tmp_path / "model.npz")
+    assert_array_equal(load(tmp_path / "model.npz").predict(inputs), model.predict(inputs))
+
+
+def test_later_rows_keep_the_way_that_was_chosen(fitted):
+    model, inputs, targets = fitted
+    again = SparsePEPRegressor(**model.get_params()).fit(inputs, targets)
+    assert_array_equal(again.predict(inputs), model.predict(inputs))
+    again.partial_fit(inputs[:50], targets[:50])
+    for name, value in model.parameters().items():
+        if "features" not in name:
+            assert_array_equal(again.parameters()[name], value)
+
+
+def test_all_rows_win_where_inducing_points_are_enough():
+    inputs, targets = wave(1000, 0.3)
+    auto, plain = (
+        SparsePEPRegressor(training=training, n_inducing=20, random_state=0).fit(inputs, targets)
+        for training in ("auto", "lbfgs")
+    )
+    assert auto.diagnostics_["race_won_by"] == "all rows, SquaredExponential, global"
+    assert_allclose(auto.predict(inputs), plain.predict(inputs), atol=5e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_inducing": "auto"},
+        {"blocks": 5},
+        {"tight": True, "power": 0.0},
+        {"power": 1.0},
+        {"power": "held_out"},
+        {"local": 10},
+        {"rows": 790},
+    ],
+    ids=str,
+)
+def test_where_something_needs_all_rows_there_is_no_race(options):
+    inputs, targets = wave(options.pop("rows", 900), 0.5)
+    options = {"n_inducing": 8, "random_state": 0} | options
+    auto, plain = (
+        SparsePEPRegressor(training=training, **options).fit(inputs, targets)
+        for training in ("auto", "lbfgs")
+    )
+    assert "race" not in auto.diagnostics_
+    assert_array_equal(auto.predict(inputs), plain.predict(inputs))
+
+
+def entrant(name, densities, neighbours=0):
+    """An entrant with these log densities."""
+    return Entrant(name, None, neighbours, np.array(densities), float(np.mean(densities)))
+
+
+def test_a_doubtful_lead_does_not_win():
+    run = entrant(ON_ALL_ROWS, [0.0, 0.0, 0.0, 0.0])
+    by_one_row = entrant(BY_NEIGHBOURS, [1.0, -0.1, -0.1, -0.1], 20)
+    by_all_rows = entrant(BY_NEIGHBOURS, [0.1, 0.2, 0.1, 0.2], 20)
+    assert best_of([run, by_one_row]) is by_one_row
+    assert winner_of([run, by_one_row]) is run
+    assert winner_of([by_all_rows, run]) is by_all_rows
+    assert winner_of([by_one_row, by_all_rows]) is by_one_row  # without a run on all rows
+
+
+def test_rounds_that_fail_are_no_entrants():
+    def rounds():
+        yield [entrant(BY_NEIGHBOURS, [1.0], 20)]
+        raise np.linalg.LinAlgError("singular")
+
+    contest = Contest(SimpleNamespace(judge=None, rounds=rounds))
+    assert contest.go_on()
+    assert not contest.go_on()
+    assert len(contest.entrants) == 1

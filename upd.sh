@@ -1,0 +1,2 @@
+# upd.sh pyfile notebook
+jupytext --quiet --update --from py:percent --to ipynb -o $2 $1
