@@ -145,10 +145,11 @@ table_options = with_options(
 training_options = with_options(
     click.option(
         "--kernel",
-        default="se",
+        default=None,
         type=click.Choice(KERNELS),
-        help="Squared exponential, or a Matérn kernel for a rougher function; matern12 is "
-        "the roughest. rq mixes many lengthscales.",
+        help="Squared exponential (se), or a Matérn kernel for a rougher function; matern12 is "
+        "the roughest. rq mixes many lengthscales. Default: se, or matern32 where that predicts "
+        "held-out rows better.",
     ),
     max_iter_option,
     click.option(

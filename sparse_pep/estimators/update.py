@@ -82,7 +82,11 @@ def start_again(state: FittedState, data: Data, options: Arguments) -> tuple[Mod
     if moving and isinstance(start.features, InducingPoints):
         start = replace(start, features=chosen_points(start, data, options))
     power = np.asarray(state.settings.power) if data.power is None else data.power
-    return start, replace(data, memory=replace(summary, kept=not moving), power=power)
+    memory = replace(summary, kept=not moving)
+    neighbours = state.settings.local
+    if options.training not in ("auto", "neighbours") or isinstance(neighbours, str):
+        neighbours = None
+    return start, replace(data, memory=memory, power=power, neighbours=neighbours)
 
 
 def require_same_kinds(model: Model, data: Data) -> None:

@@ -150,6 +150,14 @@ class Epoch(NamedTuple):
     objective: float  # the mean of its estimates in this pass, in nats
 
 # %% ../../nbs/internals/training/options.ipynb #57a32008
+class Step(NamedTuple):
+    """The state after an iteration of L-BFGS."""
+
+    number: int
+    model: Model  # with the best parameters so far
+    fit: Fit | CachedEvaluation
+
+# %% ../../nbs/internals/training/options.ipynb #38f148ab
 @dataclass(frozen=True, eq=False)
 class TrainingOptions:
     """How a model is trained.
@@ -163,12 +171,16 @@ class TrainingOptions:
         Whether a bar on standard error shows the progress.
     callback : callable, optional
         It is called with an `Epoch` after each pass of Adam over the batches.
+    ends : callable, optional
+        It is called with a `Step` after each iteration of L-BFGS, and training ends if it returns
+        True.
     """
 
     optimiser: LBFGS | Adam = field(default_factory=LBFGS)
     fixed: Collection[str] = ()
     progress: bool = False
     callback: Callable[[Epoch], object] | None = None
+    ends: Callable[[Step], bool] | None = None
 
 # %% ../../nbs/internals/training/options.ipynb #1480f89e
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -197,6 +209,8 @@ class TrainingResult:
     history: ndarray = field(default_factory=lambda: np.zeros(0))
     # (n_iter + 1,), the log prior in it
     log_prior: ndarray = field(default_factory=lambda: np.zeros(0))
+    # rows near a test point that predictions use, 0 for none; None if that is not decided
+    neighbours: int | None = None
     counts: Mapping[str, float | ndarray] = field(default_factory=dict)
     entries: Mapping[str, object] = field(default_factory=dict)
 
