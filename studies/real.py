@@ -47,7 +47,12 @@ def fit(job: dict, kind: str) -> list[dict]:
     of the data.
     """
     X, y, X_test, y_test = train_and_test(job["data"], job["split"])
-    options = {"n_inducing": job["M"], "power": job["power"], "random_state": job["seed"]}
+    options = {
+        "n_inducing": job["M"],
+        "power": job["power"],
+        "random_state": job["seed"],
+        "training": "lbfgs",
+    }
     if kind == "classification":
         model = SparsePEPClassifier(likelihood="probit", standardize=True, **options)
         return [fitted(model, X, y) | scores_of(model, X_test, y_test)]
