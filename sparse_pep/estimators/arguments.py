@@ -94,12 +94,16 @@ class Arguments(BaseEstimator):
         need `power=0.0`, and neither Adam nor `blocks`. A row with an integer weight is then a
         block of equal rows. A step of training at power 0 costs as much as at other powers, about a
         third more than without `tight`.
-    training : "lbfgs", "adam", "neighbours", LBFGS, Adam, or None
+    training : "auto", "lbfgs", "adam", "neighbours", LBFGS, Adam, or None
         L-BFGS uses all data for each step. Adam uses a batch for each step, for large data sets.
         "neighbours" finds the hyper-parameters with Gaussian noise without inducing points, from
-        2000 rows and those nearest to them (`sparse_pep.training.neighbours`), in seconds; `local`
-        is then 40 unless it is given. This often predicts much better where a function has more
-        structure than the inducing points can carry.
+        some thousand rows and those nearest to them (`sparse_pep.training.neighbours`), in seconds;
+        predictions then use 20 or 40 neighbours, unless `local` says otherwise. This often predicts
+        much better where a function has more structure than the inducing points can carry. "auto"
+        is L-BFGS or, from 800 distinct rows in memory on, whichever of both predicts held-out rows
+        better, if the noise is Gaussian and no other argument needs one of them
+        (`sparse_pep.race`). Without a `kernel`, neighbours choose between the squared
+        exponential and Matérn-3/2. `summary()` says what was chosen.
         An object (`sparse_pep.training.LBFGS`, `sparse_pep.training.Adam`) has limits, the
         tolerance, restarts, a checkpoint, or the size of batches; in a grid search they are
         `training__tol` and so on. None keeps every parameter as given.
@@ -164,7 +168,7 @@ class Arguments(BaseEstimator):
     power: float | ndarray | str = 0.5
     blocks: int | ndarray | Partition | None = None
     tight: bool = False
-    training: LBFGS | Adam | str | None = "lbfgs"
+    training: LBFGS | Adam | str | None = "auto"
     jitter: float = 1e-8
     standardize: bool | str = "auto"
     random_state: int | np.random.RandomState | None = None
@@ -195,18 +199,13 @@ class Arguments(BaseEstimator):
     @property
     def _trainer(self) -> LBFGS | Adam | None:
         """The optimiser, with its options, or None."""
-        named = {"lbfgs": LBFGS, "adam": Adam, "neighbours": LBFGS}
+        named = {"auto": LBFGS, "lbfgs": LBFGS, "adam": Adam, "neighbours": LBFGS}
         return named[self.training]() if isinstance(self.training, str) else self.training
 
     @property
     def _on_neighbours(self) -> bool:
         """Whether hyper-parameters come from neighbours."""
         return isinstance(self.training, str) and self.training == "neighbours"
-
-    @property
-    def _local(self) -> int | str | None:
-        """`local`, which belongs to training on neighbours."""
-        return MORE_NEIGHBOURS if self._on_neighbours and self.local is None else self.local
 
     @property
     def _scales(self) -> bool:
@@ -281,7 +280,6 @@ KERNELS |= {
     "rational_quadratic": RationalQuadratic,
 }
 N_NEIGHBOURS = 20  # for `local="auto"`
-MORE_NEIGHBOURS = 40  # for `training="neighbours"`
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #3a3147a3
 POSITIVE = Numbers(np.nextafter(0.0, 1.0))
@@ -302,8 +300,8 @@ RULES: dict[str, tuple[str, tuple[Option, ...]]] = {
     "verbose": ("be True, False or a whole number, 0 or more", (WHOLE, bool)),
     "jitter": ("lie in [0, 1), relative to the diagonal of Kuu", (Numbers(0.0, 1.0),)),
     "training": (
-        "be 'lbfgs', 'adam', 'neighbours', an LBFGS or Adam object, or None",
-        ("lbfgs", "adam", "neighbours", LBFGS, Adam, None),
+        "be 'auto', 'lbfgs', 'adam', 'neighbours', an LBFGS or Adam object, or None",
+        ("auto", "lbfgs", "adam", "neighbours", LBFGS, Adam, None),
     ),
     "local": (
         "be the number of neighbours, 'auto', 'blocks' or None",
@@ -357,7 +355,7 @@ def check_arguments(options: Arguments) -> None:
             "`power='held_out'` needs `training` by L-BFGS, because it trains at several powers."
         )
     require_goes_with_neighbours(options)
-    if options.tight and options._local is not None:
+    if options.tight and options.local is not None:
         raise ValueError(
             "`local` exchanges the sites of Power EP, which the tight form changes: set "
             "`tight=False`, or `local=None`."
@@ -370,6 +368,7 @@ def require_goes_with_neighbours(options: Arguments) -> None:
         return
     refused = {
         "blocks": options.blocks is not None,
+        "tight": bool(options.tight),
         "monotone": bool(options.monotone),
         "power": isinstance(options.power, str) and options.power == "held_out",
     }

@@ -146,8 +146,10 @@ class PowerEPEstimator(FittedEstimator):
         negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its
         fraction of the prior variance, `determined_directions`, `learned_nothing` (whether the
         predictions are those of the prior), `n_lengthscales` (the number that were trained),
-        `trained_on` (with `training="neighbours"`: which rows; their objective then stands in the
-        place of the evidence in the traces), `log_evidence_trace`,
+        `race` (where several ways to train were compared: the mean log density of each on held-out
+        rows, in nats per row), `race_won_by`, `race_held_out` (the number of these rows; with
+        hyper-parameters from neighbours the trace is that of their objective),
+        `log_evidence_trace`,
         with `priors` also `log_prior` and `log_prior_trace` (the sum of the
         two traces was maximised), `parameter_trace` (the parameters at up to 64 iterations),
         `power_sweep` (with `power="held_out"`), `inducing_sweep` and `growth_ended` (with

@@ -137,11 +137,12 @@ def rows_in_memory(source: Source) -> tuple[Rows, ndarray | None]:
 
 # %% ../../nbs/internals/estimators/conclude.ipynb #1df29cdd
 def rows_for_prediction(
-    model: Model, fit: Fit, data: Data, settings: Settings
+    model: Model, fit: Fit, data: Data, settings: Settings, is_decided: bool = False
 ) -> tuple[LocalRows | None, Diagnostics]:
     """The training rows that predictions use, or None if these are global, and the entries of
-    `diagnostics_` that say so. Cost of the decision: about that of 500 local predictions; the rows
-    of a source are copied to memory, where their sites are found once more.
+    `diagnostics_` that say so. Cost of the decision, unless it `is_decided`: about that of 500
+    local predictions; the rows of a source are copied to memory, where their sites are found once
+    more.
     """
     if settings.local is None:
         return None, {}
@@ -158,6 +159,8 @@ def rows_for_prediction(
     if rows.blocks is None and np.max(rows.power) > HIGHEST_POWER:
         return None, {"local": f"off, because a power is above {HIGHEST_POWER}"}
     used = f"{n_neighbours} neighbours" if rows.blocks is None else "blocks"
+    if is_decided:
+        return rows, {"local": used, "local_megabytes": megabytes(rows)}
     gain = local_gain(model, fit.posteriors, training_rows, rows)
     if settings.local == "blocks":
         warn_of_loss(rows, gain)
@@ -221,7 +224,10 @@ def conclude(trained: TrainedModel) -> FittedState:
     problem = data.problem(settings.jitter, settings.tight)
     fit = model_evidence(model, problem, trained.result.start)
     fit = replace(fit, shards=None)  # which hold V
-    local, local_record = rows_for_prediction(model, fit, data, settings)
+    is_decided = trained.result.neighbours is not None and settings.local is None
+    if is_decided:
+        settings = replace(settings, local=trained.result.neighbours or None)
+    local, local_record = rows_for_prediction(model, fit, data, settings, is_decided)
     coupled = model.likelihood.is_coupled
     mean, cov, directions = model_posterior(fit.posteriors, coupled)
     record = trained.record | record_of(model, fit, data, directions) | local_record

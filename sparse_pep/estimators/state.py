@@ -52,11 +52,14 @@ class Settings:
     @classmethod
     def of(cls, options: Arguments, data: Data) -> Settings:
         """The settings of a fit with these arguments to these data."""
+        local = options.local
+        if local is None:
+            local = data.neighbours
         return cls(
             power=np.asarray(data.power),
             jitter=options.jitter,
             tight=bool(options.tight),
-            local=options._local,
+            local=local,
             blocks=getattr(data.rows, "blocks", None),
         )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -35,8 +36,23 @@ def rows_of_fit(state: FittedState) -> Lines:
     if "n_evaluations" in record:
         counts = f"{state.report.n_iter} iterations, {record['n_evaluations']} evaluations"
         rows.append(("training", f"{counts}, {record['n_rejected']} rejected"))
-    if "trained_on" in record:
-        rows.append(("hyper-parameters from", record["trained_on"]))
+    return rows + rows_of_race(record)
+
+
+def rows_of_race(record: Diagnostics) -> Lines:
+    """The rows about the ways to train that were compared, if several were: the chosen one, and the
+    others from the best to the worst.
+    """
+    if "race" not in record:
+        return []
+    scores = sorted(record["race"].items(), key=itemgetter(1), reverse=True)
+    chosen = record["race_won_by"]
+    rows = [("chosen way", f"{chosen}: {record['race'][chosen]:.3f}")]
+    rows += [("another way", f"{label}: {score:.3f}") for label, score in scores if label != chosen]
+    held_out = f"log density in nats per row, of {record['race_held_out']} held-out rows"
+    rows.append(("ways are compared by", held_out))
+    if "noise_at_limit" in record:
+        rows.append(("noise", record["noise_at_limit"]))
     return rows
 
 

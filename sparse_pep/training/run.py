@@ -105,9 +105,8 @@ def climb_in_rounds(
     follow with new weights, until one gains little.
     """
     optimiser = options.optimiser
-    result = maximise(
-        Objective(model, evidence, options.fixed), optimiser, n_data, clock, options.progress
-    )
+    objective = Objective(model, evidence, options.fixed)
+    result = maximise(objective, optimiser, n_data, clock, options.progress, options.ends)
     likelihood = model.likelihood
     weighted = likelihood.is_coupled and likelihood.n_latent > 3
     for _ in range(1, ROUNDS * weighted):
