@@ -32,13 +32,14 @@ def estimator_for(options: ModelOptions, verbose: bool = False) -> Estimator:
         model = SparsePEPClassifier(likelihood=options.likelihood)
     elif options.likelihood in NUMERIC:
         model = SparsePEP(likelihood=options.likelihood)
-    training: LBFGS | str = LBFGS(
+    by_lbfgs = LBFGS(
         max_iter=options.max_iter,
         tol=options.tol,
         max_time=options.max_time,
         checkpoint=options.checkpoint,
     )
-    if training.get_params() == LBFGS().get_params():
+    training: LBFGS | str = by_lbfgs
+    if by_lbfgs.get_params() == LBFGS().get_params():
         training = "auto"  # which may also take the hyper-parameters from neighbours
     return model.set_params(
         kernel=options.kernel,
