@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+import pandas as pd
 from numpy import ndarray
 
 from .options import ModelOptions, TableOptions
@@ -71,6 +72,12 @@ class TrainingData:
         """The inputs and the targets of some rows."""
         return np.asarray(self.source.columns["X"])[chosen], self.source.targets()[chosen]
 
+    def named(self, X: ndarray) -> ndarray | pd.DataFrame:
+        """Inputs (n, D) with the names of their columns, unless they are encoded already."""
+        if self.source.encoded_by is not None:
+            return X
+        return pd.DataFrame(X, columns=list(self.source.feature_names))
+
     def weights(self) -> ndarray | None:
         """The weights of the rows to train on, if the table has a column of weights."""
         weights = column_of_weights(self.source)
@@ -119,7 +126,7 @@ def train(data: TrainingData, options: ModelOptions, in_pieces: bool, quiet: boo
     if in_pieces:
         return model.fit(data.hold_out_by_weight())
     X, y = data.rows(data.train)
-    raw = RawData(X, y, data.weights(), encoded_by=data.source.encoded_by)
+    raw = RawData(data.named(X), y, data.weights(), encoded_by=data.source.encoded_by)
     return model._fit(raw)
 
 # %% ../../nbs/internals/cli/fit.ipynb #bcebc19b
@@ -225,7 +232,7 @@ def held_out_scores(model: Estimator, data: TrainingData, out: str) -> dict[str,
         return None
     with after_training(out, "the held-out rows are not scored"), one_line_warnings():
         X, y = data.rows(slice(None))
-        return score_rows(model, X, y, data.train, data.test)
+        return score_rows(model, data.named(X), y, data.train, data.test)
     return None
 
 # %% ../../nbs/internals/cli/fit.ipynb #4d4dc9b3

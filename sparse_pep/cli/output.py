@@ -87,15 +87,21 @@ def check_files(
         taken[real] = f"is the file of {option} too"
 
 # %% ../../nbs/internals/cli/output.ipynb #f3da1c0c
-def write_csv(path: str | os.PathLike[str], tables: Iterable[pd.DataFrame]) -> None:
+def write_csv(
+    path: str | os.PathLike[str],
+    tables: Iterable[pd.DataFrame],
+    separator: str = ",",
+    decimal: str = ".",
+) -> None:
     """Write tables of the same columns as one CSV file, completely or not at all. `-` stands for
     standard output. Numbers keep every digit.
     """
+    layout = {"sep": separator, "decimal": decimal, "index": False, "lineterminator": "\n"}
 
     def write(file: BinaryIO) -> None:
         """Write all tables, the first with a header."""
         for number, table in enumerate(tables):
-            table.to_csv(file, header=number == 0, index=False, lineterminator="\n")
+            table.to_csv(file, header=number == 0, **layout)
 
     if str(path) == "-":
         text = io.BytesIO()

@@ -153,7 +153,7 @@ def predict(
     if out is None:
         document["rows"] = pd.concat(rows).to_dict("records")
     else:
-        write_csv(out, rows)
+        write_csv(out, rows, files[0].mark, table.decimal)
     document["n_rows"] = rows.n_rows
     for note in rows.notes():
         click.echo(f"Note: {note}", err=True)

@@ -75,6 +75,11 @@ class TableFile:
         """
         raise NotImplementedError
 
+    @property
+    def mark(self) -> str:
+        """The mark between the columns of a text file; of another file, that of CSV."""
+        return ","
+
     def line_of(self, row: int) -> int:
         """The line in which a row, counted from 0 below the header, begins."""
         return row + 2
@@ -289,6 +294,10 @@ class CsvFile(TableFile):
             names = [*map(one_line, row.cells)]
             require_names(names, self)
             return Header(names, row.last, separator, len(next(rows, nothing).cells))
+
+    @property
+    def mark(self) -> str:
+        return self.header.separator
 
     @property
     def names(self) -> list[str]:
