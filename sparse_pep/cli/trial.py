@@ -9,6 +9,7 @@ __all__ = []
 import time
 
 import numpy as np
+import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
@@ -65,7 +66,7 @@ def predictions(model: Estimator, X: ArrayLike) -> tuple[ndarray, ndarray]:
 # %% ../../nbs/internals/cli/trial.ipynb #75dc25be
 def score_rows(
     model: Estimator,
-    X: ndarray,
+    X: ndarray | pd.DataFrame,
     y: ndarray,
     train: ndarray | slice,
     test: ndarray,
@@ -74,7 +75,7 @@ def score_rows(
     For a regressor `SMSE` and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in
     nats, for others `SMSE` and `NLL`.
     """
-    X_test = X[test]
+    X_test = X.iloc[test] if isinstance(X, pd.DataFrame) else X[test]
     y_test = y[test]
     first, second = predictions(model, X_test)
     if isinstance(model, SparsePEPRegressor):
