@@ -340,7 +340,7 @@ def add_sites(fit: Fit, shard: Shard) -> None:
     fit.own_sites = shard.sharing.own_sites
     fit.site_precision, fit.site_shift = shard.sites.stacked()
     if not shard.sites.known:
-        fit.start = shard.sites.state.sites
+        fit.start = shard.sites.next_start()
 
 # %% ../../nbs/11_inference.ipynb #8c1f7b0e
 @one_blas_thread()

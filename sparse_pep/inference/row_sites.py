@@ -316,6 +316,10 @@ class IteratedSites:
         """The sites (2, C, n) with 0 in the place of negative precisions."""
         return np.stack([np.maximum(sites[0], 0.0), sites[1]])
 
+    def next_start(self) -> ndarray:
+        """The sites from which a search at similar parameters starts."""
+        return self.state.sites
+
     def lowest(self) -> ndarray:
         """Minus the smallest site precision of each latent function (C,)."""
         return -self.state.sites[0].min(axis=1)
@@ -436,6 +440,10 @@ class JointSites(IteratedSites):
         repaired = sites.copy()
         repaired[: self.size + 1, :, negative] = 0.0
         return repaired
+
+    def next_start(self) -> ndarray:
+        """The proposals of the last projection, which are nearer to the fixed point."""
+        return self.state.sites + self.state.residuals[-1]
 
     def lowest(self) -> ndarray:
         return -own_precisions(self.state.sites).min(keepdims=True)[0]
