@@ -116,7 +116,10 @@ def climb_in_rounds(
         evidence.last = None  # so that the weights follow once more
         objective = Objective(result.model, evidence, options.fixed)
         shorter = replace(optimiser, max_iter=left)
-        again = maximise(objective, shorter, n_data, clock, options.progress)
+        try:
+            again = maximise(objective, shorter, n_data, clock, options.progress)
+        except np.linalg.LinAlgError:  # the search with new weights failed
+            break
         result = joined_rounds(result, again)
         if again.objective - again.history[0] < optimiser.tol * n_data:
             break
