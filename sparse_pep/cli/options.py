@@ -138,6 +138,8 @@ table_options = with_options(
         metavar="COLUMN",
         help="Leave a column out. May be given more than once.",
     ),
+    # named by the message about an empty target
+    click.option("--drop-empty-targets", is_flag=True, hidden=True),
     csv_options,
 )
 
@@ -261,6 +263,7 @@ class TableOptions:
     target: str = ""
     columns: tuple[str, ...] = ()  # NAME=KIND
     drop: tuple[str, ...] = ()
+    drop_empty_targets: bool = False
     decimal: str = "."
     separator: str | None = None
     weight: str | None = None

@@ -18,6 +18,7 @@ from ..data.cells import BadCell
 from ..data.columns import KINDS
 from ..data.reader import SEPARATORS, TableFile, table_files
 from sparse_pep.data.tables import (
+    EmptyCell,
     Layout,
     TableArrays,
     arrays_of,
@@ -73,7 +74,11 @@ def training_layout(table: TableOptions, labels: bool) -> Layout:
     layout = table_layout(
         files, parts, input_columns(table, files[0]), labels, {"y": "`target`", **OPTIONS}
     )
-    return replace(layout, column_types=column_kinds(table.columns))
+    return replace(
+        layout,
+        column_types=column_kinds(table.columns),
+        drop_empty_targets=table.drop_empty_targets,
+    )
 
 # %% ../../nbs/internals/cli/rows.ipynb #40251c6a
 def column_of_weights(source: TableArrays) -> ndarray | None:
@@ -155,6 +160,9 @@ def read_training(table: TableOptions, likelihood: str, verbose: bool = False) -
     except BadCell as error:
         if error.column == table.target and error.is_text:
             raise ValueError(f"{error} For labels use --likelihood auto.") from None
+        if error.column == table.target and isinstance(error, EmptyCell):
+            advice = "--drop-empty-targets leaves such rows out."
+            raise ValueError(f"{error} {advice}") from None
         raise
     X = np.asarray(source.columns["X"])
     y = np.asarray(source.columns["y"])

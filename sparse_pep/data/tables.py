@@ -44,6 +44,10 @@ class NotFinite(BadCell):
     """The error for an infinite number, which no other kind of column would accept."""
 
 
+class EmptyCell(BadCell):
+    """The error for a cell without a value."""
+
+
 def to_finite(cell: str, kind: str, decimal: str = ".", beside: str = "", gaps: str = "") -> float:
     """The number in a cell. `BadCell`, whose message continues the name of the column, and names
     the number with a decimal mark that stands `beside` it, or says how many `gaps` there are.
@@ -53,8 +57,8 @@ def to_finite(cell: str, kind: str, decimal: str = ".", beside: str = "", gaps: 
         return number
     if cell.casefold() in ABSENT:
         if gaps:
-            raise BadCell(f"has a missing value, {gaps}; fill them in or leave the rows out")
-        raise BadCell("has a missing value; fill it in or leave the row out")
+            raise EmptyCell(f"has a missing value, {gaps}; fill them in or leave the rows out")
+        raise EmptyCell("has a missing value; fill it in or leave the row out")
     if math.isinf(number):
         raise NotFinite(f"holds {cell!r}; a finite number is expected")
     begins = bool(re.match(r"[-+]?[.,]?\d", cell))  # a number, and something more: no label
@@ -76,10 +80,13 @@ OTHER_MARK = {  # what to do about a number with another decimal mark than this
 }
 
 
-def to_label(cell: str) -> str:
-    """The label in a cell. `BadCell` if there is none."""
+def to_label(cell: str, gaps: str = "") -> str:
+    """The label in a cell. `BadCell` if there is none, which may say how many `gaps` there are."""
     if cell.casefold() in UNNAMED:
-        raise BadCell("has no label; fill it in or leave the row out")
+        gap = "has no label"
+        if gaps:
+            gap = f"{gap}, {gaps}"
+        raise EmptyCell(f"{gap}; fill it in or leave the row out")
     return cell
 
 # %% ../../nbs/internals/data/tables.ipynb #16e46921
@@ -112,7 +119,7 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> Cel
     """A column (n,) as cells of this kind. `BadCell` for the first that is invalid."""
     if kind == "label":
         labels = texts_in(column)
-        each_text(labels, name, to_label)
+        each_text(labels, name, partial(to_label, gaps=gaps_in(labels, UNNAMED)))
         return labels
     if kind == "cell":
         if isinstance(column.dtype, pd.StringDtype):
@@ -125,6 +132,14 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> Cel
     return numbers_in(texts_in(column, decimal), name, kind)
 
 
+def gaps_in(labels: Labels, words: Collection[str]) -> str:
+    """How many cells are empty, or one of these words for it, in words; "" for at most one."""
+    absent = labels.spread([text.casefold() in words for text in labels.texts], False)
+    if absent.sum() <= 1:
+        return ""
+    return f"the first of {int(absent.sum())} in {len(absent)} rows"
+
+
 def numbers_in(labels: Labels, name: str, kind: str) -> ndarray:
     """The numbers (n,) in a column of texts. `BadCell` for the first text that is none, or for two
     numbers of which only one has a mark between thousands.
@@ -134,10 +149,7 @@ def numbers_in(labels: Labels, name: str, kind: str) -> ndarray:
     marked = (
         text for text in texts if decimal in text and to_number(text, kind, decimal) < math.inf
     )
-    absent = labels.spread([text.casefold() in ABSENT for text in texts], False)
-    gaps = ""
-    if absent.sum() > 1:
-        gaps = f"the first of {int(absent.sum())} in {len(absent)} rows"
+    gaps = gaps_in(labels, ABSENT)
     beside = next(marked, "")
     convert = partial(to_finite, kind=kind, decimal=decimal, beside=beside, gaps=gaps)
     values = each_text(labels, name, convert)
@@ -213,12 +225,14 @@ def require_column(name: object, names: Collection[str], called: str, source: st
 @dataclass(frozen=True)
 class Batch:
     """Some consecutive rows of a file as they were read: the number of the first, counted from 0
-    below the header, and the columns.
+    below the header, and the columns; and if some rows are left out, the numbers of the others
+    among them.
     """
 
     file: TableFile
     first: int
     frame: pd.DataFrame
+    kept: ndarray | None = None
 
     def cells(self, kinds: Mapping[str, str]) -> dict[str, Cells]:
         """The cells of the columns of these kinds. `BadCell` for the first row that has an invalid
@@ -241,7 +255,13 @@ class Batch:
         try:
             yield
         except BadCell as fault:
-            raise located(fault, self.file, self.first) from None
+            raise self.located(fault) from None
+
+    def located(self, fault: BadCell) -> BadCell:
+        """The error for one of these cells, with the file and the line of its row."""
+        if self.kept is not None and fault.row is not None:
+            fault.row = int(self.kept[fault.row])
+        return located(fault, self.file, self.first)
 
 
 def located(fault: BadCell, file: TableFile, first: int = 0) -> BadCell:
@@ -272,6 +292,7 @@ class Layout:
     labels: bool = False
     column_types: Mapping[str, str] = field(default_factory=dict)
     encoded_by: Columns | None = None
+    drop_empty_targets: bool = False
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -307,13 +328,27 @@ class Layout:
             first = 0
             try:
                 for frame in file.frames([*self.kinds], self.texts.union(texts)):
-                    yield Batch(file, first, frame)
+                    rows = self.kept_rows(frame)
+                    n_rows += len(rows)
+                    if len(rows) == len(frame):
+                        yield Batch(file, first, frame)
+                    elif len(rows):
+                        yield Batch(file, first, frame.iloc[rows], rows)
                     first += len(frame)
             except BadCell as fault:
                 raise located(fault, file) from None
-            n_rows += first
         if n_rows == 0:
-            raise ValueError(f"`path`: '{self.files[0].name}' has a header but no rows.")
+            what = "rows with a target" if self.drop_empty_targets else "rows"
+            raise ValueError(f"`path`: '{self.files[0].name}' has a header but no {what}.")
+
+    def kept_rows(self, frame: pd.DataFrame) -> ndarray:
+        """The numbers of the rows of a dataframe that are used."""
+        if not self.drop_empty_targets:
+            return np.arange(len(frame))
+        words = UNNAMED if self.labels else ABSENT
+        cells = texts_in(frame[self.parts["y"]])
+        absent = cells.spread([text.casefold() in words for text in cells.texts], True)
+        return np.flatnonzero(~np.asarray(absent, dtype=bool))
 
     def arrays(self, batch: Batch) -> dict[str, Cells]:
         """The cells of a batch by column, and the inputs (n, D) under the empty name."""
@@ -536,7 +571,7 @@ def load_arrays(
             except BadCell as fault:
                 is_mixed = fault.column in layout.inputs and not isinstance(fault, NotFinite)
                 if option is None or not is_mixed:
-                    raise located(fault, batch.file, batch.first) from None
+                    raise batch.located(fault) from None
             statistics = statistics_so_far(loader)
         with batch.faults_located():
             statistics.add(batch)

@@ -232,3 +232,46 @@ def test_a_bad_row_in_the_last_piece_leaves_nothing_behind(fitted_in_pieces, pie
     Path("p.csv").write_text("as it was")
     error = refused_line("predict model.npz parts --in-pieces --out", out)
     assert "4.csv', row 52: column 'age' holds text, 'old'" in error
+
+
+GAPS = "fit gaps.csv --target y --inducing 8 --max-iter 8 --quiet"
+
+
+@pytest.mark.parametrize("words", ["", "--in-pieces"])
+def test_rows_without_a_target_can_be_left_out(words):
+    numbers = np.random.default_rng(0).normal(size=40)
+    table = pd.DataFrame({"y": 2.0 * numbers, "x": numbers})
+    table.loc[[3, 7, 9], "y"] = [np.nan, np.nan, np.nan]
+    table.to_csv("gaps.csv", index=False)
+    line = refused_line(GAPS, words)
+    assert "row 5: column 'y' has a missing value, the first of 3 in 40 rows" in line
+    assert "--drop-empty-targets" in line
+    assert ", 37 rows" in accept(GAPS, words, "--drop-empty-targets").stdout
+    table["x"] = table["x"].astype(object)
+    table.loc[12, "x"] = np.inf
+    table.to_csv("gaps.csv", index=False)
+    line = refused_line(GAPS, words, "--drop-empty-targets")
+    assert "row 14: column 'x' holds 'inf'" in line  # of the file, with the rows left out
+
+
+def test_notes_have_the_names_of_columns_of_numbers_too():
+    numbers = np.random.default_rng(0).normal(size=(40, 2))
+    table = pd.DataFrame(numbers, columns=["year", "b"]).assign(y=numbers[:, 0])
+    table.to_csv("gaps.csv", index=False)
+    result = accept(GAPS, "--test-fraction 0.2 --out m.npz")
+    assert "feature names" not in result.stderr
+    (table + 30.0).to_csv("far.csv", index=False)
+    assert "40 rows in 'year' outside" in accept("predict m.npz far.csv").stderr
+
+
+def test_predictions_have_the_layout_of_the_table():
+    numbers = np.random.default_rng(0).normal(size=(40, 2))
+    table = pd.DataFrame(numbers, columns=["a", "b"]).assign(y=numbers[:, 0])
+    table.to_csv("gaps.csv", index=False)
+    accept(GAPS, "--out m.npz")
+    table.to_csv("new.csv", index=False, sep=";", decimal=",")
+    accept("predict m.npz new.csv --decimal , --out p.csv")
+    expected = pd.read_csv("p.csv", sep=";", decimal=",")
+    assert list(expected) == ["mean", "std"]
+    accept("predict m.npz gaps.csv --out q.csv")
+    assert_allclose(expected.to_numpy(), pd.read_csv("q.csv").to_numpy(), rtol=1e-12)
