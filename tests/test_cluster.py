@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from copy import deepcopy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,10 +23,11 @@ import dask.array as da
 import pandas as pd
 from dask import dataframe as dd
 from distributed import Client, LocalCluster, default_client
+from distributed.comm import CommClosedError
 
 from sparse_pep import SparsePEPRegressor
 from sparse_pep.data import cluster as module
-from sparse_pep.data.cluster import ClusterLost, DaskSource
+from sparse_pep.data.cluster import ClusterLost, DaskSource, as_cluster_lost
 from sparse_pep.data.columns import Columns
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import InducingPoints
@@ -544,3 +546,15 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
         )
     later = mixed[:50].assign(word="unseen").drop(columns="note")
     assert_allclose(model.predict(frame(later)), model.predict(later), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [("closing", ValueError), ("running", CommClosedError)]
+)
+def test_a_client_that_is_being_closed_is_a_cluster_that_is_lost(status, error):
+    client = SimpleNamespace(status=status)
+    with pytest.raises(ClusterLost, match="the Dask scheduler is gone"), as_cluster_lost(client):
+        raise error("in a call that was under way")
+    with pytest.raises(ValueError, match="of a task"):
+        with as_cluster_lost(SimpleNamespace(status="running")):
+            raise ValueError("of a task")

@@ -6,6 +6,7 @@
 __all__ = ['main', 'demo_command', 'fit_command', 'predict_command', 'exporting', 'compare_command']
 
 # %% ../../nbs/internals/cli/app.ipynb #8b4372c7
+import io
 import mmap
 import os
 import signal
@@ -82,10 +83,13 @@ def one_line_message(error: Exception) -> str:
     return " ".join(message.split())
 
 # %% ../../nbs/internals/cli/app.ipynb #7d13ee43
-def hold_closed_streams() -> None:
+def prepare_streams() -> None:
     """Let the system's null file stand for streams that the caller has closed, so that no other
     file gets their numbers. Standard output remains None, which says that results would be lost.
+    Letters that it cannot show are escaped, as on standard error.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     if sys.stdout is None:
         os.open(os.devnull, os.O_WRONLY)
     if sys.stderr is None:
@@ -118,7 +122,7 @@ class OneLineErrors(click.Group):
     ) -> NoReturn:
         """Run the command line; it always ends by raising `SystemExit`."""
         words = sys.argv[1:] if args is None else list(args)
-        hold_closed_streams()
+        prepare_streams()
         try:
             with exit_on_signals():
                 extra["standalone_mode"] = False

@@ -121,6 +121,7 @@ def as_cluster_lost(client: "Client") -> Iterator[None]:
     import concurrent.futures
 
     from distributed import KilledWorker
+    from distributed.comm import CommClosedError
 
     try:
         yield
@@ -133,7 +134,7 @@ def as_cluster_lost(client: "Client") -> Iterator[None]:
     except (concurrent.futures.CancelledError, asyncio.CancelledError) as error:
         raise ClusterLost(GONE) from error
     except Exception as error:
-        if client.status == "closed":
+        if client.status != "running" or isinstance(error, CommClosedError):
             raise ClusterLost(GONE) from error
         raise
 
