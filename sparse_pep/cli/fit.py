@@ -133,13 +133,14 @@ def train(data: TrainingData, options: ModelOptions, in_pieces: bool, quiet: boo
 def save_model(
     model: Estimator, source: TableArrays, target: str, out: str, checkpoint: str | None
 ) -> None:
-    """Write the model with the names of its columns, and delete the checkpoint of training that has
-    ended.
+    """Write the model with the names of its columns, and delete the checkpoint, unless training was
+    interrupted or ran out of time and can go on from there.
     """
     encoder = source.encoded_by
     names = source.feature_names if encoder is None else encoder.used
     model.save(check_output(out), extra={"feature_names": list(names), "target": target})
-    if checkpoint is not None and not model.diagnostics_["interrupted"]:
+    late = not model.converged_ and model.diagnostics_.get("limit") == "max_time"
+    if checkpoint is not None and not (late or model.diagnostics_["interrupted"]):
         Path(checkpoint).unlink(missing_ok=True)
 
 # %% ../../nbs/internals/cli/fit.ipynb #dfdcf1f5

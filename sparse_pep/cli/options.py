@@ -250,7 +250,7 @@ fit_options = with_options(
     click.option(
         "--checkpoint",
         help="File to save training to. If it exists, training resumes from it. It is "
-        "deleted at the end.",
+        "deleted at the end, unless --max-time or Ctrl-C ended training.",
     ),
 )
 

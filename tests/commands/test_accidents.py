@@ -109,6 +109,14 @@ def test_ctrl_c_writes_the_best_model_so_far(trial, evaluations):
     assert Path("c.npz").exists()
 
 
+def test_the_checkpoint_of_training_that_ran_out_of_time_stays(trial):
+    run(FIT, CHECKPOINT, "--tol 1e-12 --max-time 0.01")
+    assert load("model.npz").diagnostics_["limit"] == "max_time"
+    assert Path("c.npz").exists()
+    accept(FIT, CHECKPOINT, "--tol 1e-2")
+    assert not Path("c.npz").exists()
+
+
 def test_the_same_command_goes_on_after_ctrl_c(trial, evaluations):
     run(FIT, CHECKPOINT)
     told = accept(FIT, CHECKPOINT).stdout
