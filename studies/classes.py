@@ -6,7 +6,7 @@ from time import process_time
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
+from sklearn.datasets import load_iris, load_wine, make_blobs
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -44,19 +44,12 @@ def six_regions() -> tuple[np.ndarray, np.ndarray]:
     return X, np.argmax(f + rng.gumbel(size=f.shape), axis=1)
 
 
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    """Five hundred digits."""
-    X, y = load_digits(return_X_y=True)
-    return X[:500], y[:500]
-
-
 SETS = {
     "iris": lambda: load_iris(return_X_y=True),
     "wine": lambda: load_wine(return_X_y=True),
     "separated": lambda: make_blobs(150, centers=3, cluster_std=1.5, random_state=3),
     "three regions": three_regions,
     "six regions": six_regions,
-    "digits": digits,
 }
 
 
@@ -70,7 +63,6 @@ def method_of(job: dict, max_iter: int) -> object:
     kind = Softmax if job["method"] == "joint" else ProductSoftmax
     return SparsePEPClassifier(
         likelihood=kind(n_classes),
-        ard=job["data"] != "digits",
         n_inducing=job["M"],
         power=0.5,
         random_state=0,
@@ -119,12 +111,12 @@ def log_loss(proba: np.ndarray, labels: np.ndarray) -> float:
 
 
 def study(size: str) -> Study:
-    """Six data sets, random splits, 30 inducing points (40 for digits)."""
+    """Five data sets, random splits, 30 inducing points."""
     quick = size == "quick"
     n_splits = {"quick": 1, "standard": 3, "full": 10}[size]
     sets = ("iris", "three regions") if quick else tuple(SETS)
     jobs = [
-        {"data": name, "split": split, "method": method, "M": 40 if name == "digits" else 30}
+        {"data": name, "split": split, "method": method, "M": 30}
         for split in range(n_splits)
         for name in sets
         for method in METHODS
@@ -149,7 +141,7 @@ SCORES: Sequence[tuple[str, str, int]] = (
 
 def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """A table for each score."""
-    return {title: means(rows, score).round(digits) for score, title, digits in SCORES}
+    return {title: means(rows, score).round(places) for score, title, places in SCORES}
 
 
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:

@@ -64,6 +64,11 @@ class Targets(Parametric):
         return False
 
     @property
+    def has_weights(self) -> bool:
+        """Whether projections have weights that follow a search, and are then fixed."""
+        return False
+
+    @property
     def categorical_dims(self) -> tuple[int, ...]:
         """The columns of X whose codes determine the noise."""
         return ()

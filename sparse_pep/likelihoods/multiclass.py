@@ -463,6 +463,11 @@ class Softmax(Likelihood):
         """Whether a row has one site for all classes: for up to ten."""
         return self.n_classes <= MOST_COUPLED
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether classes are coupled and more than three, see `coupled_tilted`."""
+        return self.is_coupled and self.n_classes > 3
+
     def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         return whole_numbers(y, self.n_classes - 1), f"labels 0, 1, ..., {self.n_classes - 1}"
 

@@ -107,9 +107,7 @@ def climb_in_rounds(
     optimiser = options.optimiser
     objective = Objective(model, evidence, options.fixed)
     result = maximise(objective, optimiser, n_data, clock, options.progress, options.ends)
-    likelihood = model.likelihood
-    weighted = likelihood.is_coupled and likelihood.n_latent > 3
-    for _ in range(1, ROUNDS * weighted):
+    for _ in range(1, ROUNDS * model.likelihood.has_weights):
         left = optimiser.max_iter - result.n_iter
         if clock.is_over or left < 1:
             break
