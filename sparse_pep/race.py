@@ -17,6 +17,7 @@ from .features import InducingPoints
 from .inference import Problem, Rows
 from .inference.fixed_point import Fit
 from .kernels import Matern32
+from .likelihoods import Gaussian
 from .model import Model, model_evidence, predictive_log_density
 from .posterior.local import local_predict, local_rows
 from sparse_pep.training.neighbours import (
@@ -195,6 +196,51 @@ def highest(entrants: Sequence[Entrant]) -> float:
     """The highest score."""
     return max(entrant.density for entrant in entrants)
 
+# %% ../nbs/23_race.ipynb #4e11233b
+LEAST_PRECISION = 1e-6  # of a site that is taken for a measurement
+SITE_ROUNDS = ((2000, 30), (2000, 30))  # rows and iterations
+
+
+def measured(model: Model, fit: Fit, problem: Problem) -> tuple[Model, Problem]:
+    """The model with Gaussian noise that is known, and the problem of measurements of f in the
+    place of its sites.
+    """
+    rows = problem.rows
+    sites = local_rows(fit, rows, problem.power, kernel=model.kernel)
+    precision = np.maximum(sites.precision[0], LEAST_PRECISION)
+    y = sites.shift[0] / precision + model.mean(rows.X)
+    known = 1.0 / (precision * sites.weight)
+    rows = rows._replace(y=y, known_variance=known, weight=1.0)
+    return replace(model, likelihood=Gaussian(LEAST_NOISE), priors={}), replace(problem, rows=rows)
+
+
+@dataclass(frozen=True, eq=False)
+class SiteWay:
+    """The rounds of the way by neighbours from a model with another likelihood, whose sites are
+    taken for measurements.
+    """
+
+    model: Model
+    judge: Judge
+    training: NeighbourTraining
+    rng: np.random.Generator
+
+    def rounds(self) -> Iterator[list[Entrant]]:
+        """Yield the entrants of one round after the other."""
+        model = self.model
+        learning = self.judge.learning
+        for number, (n_rows, max_iter) in enumerate(SITE_ROUNDS):
+            start, problem = measured(model, model_evidence(model, learning), learning)
+            kept = [name for name in start.parameters() if not name.startswith("kernel.")]
+            options = replace(self.training.options, fixed={*kept, *self.training.options.fixed})
+            training = replace(self.training, problem=problem, options=options)
+            if number == 0:
+                start = training.search(start).model
+            result = training.climb(start, n_rows, max_iter)
+            model = replace(model, kernel=result.model.kernel)
+            model = with_clusters(model, learning.rows, self.rng)
+            yield entrants_of(BY_NEIGHBOURS, replace(result, model=model), self.judge, NEIGHBOURS)
+
 # %% ../nbs/23_race.ipynb #b65018d8
 FIRST_LOOK = 20  # iterations
 HOPE = 4.0  # times the last gain that a run may be behind
@@ -208,7 +254,7 @@ class Contest:
     It is called after each iteration of the run on all rows, and says whether that should end.
     """
 
-    def __init__(self, way: NeighbourWay) -> None:
+    def __init__(self, way: NeighbourWay | SiteWay) -> None:
         self.judge = way.judge
         self.rounds = way.rounds()
         self.entrants: list[Entrant] = []
@@ -248,6 +294,29 @@ class Contest:
 LARGEST_POWER = 0.8  # at which predictions from neighbours are a gain
 
 
+def is_at_limit(model: Model, rows: Rows) -> bool:
+    """Whether the noise variance has reached the limit of training on neighbours."""
+    if not model.likelihood.sites_known:
+        return False
+    least = LEAST_NOISE * variance_of(rows)
+    return bool(np.any(np.asarray(model.likelihood.noise_variance) <= 1.001 * least))
+
+
+def contest_by_sites(
+    model: Model, judge: Judge, training: NeighbourTraining, rng: np.random.Generator
+) -> Contest:
+    """The entrants with a likelihood that is not Gaussian: the run on all rows, and what its sites
+    lead to.
+    """
+    result = train(model, judge.learning, training.options, clock=training.clock)
+    contest = Contest(SiteWay(result.model, judge, training, rng))
+    contest.entrants += entrants_of(ON_ALL_ROWS, result, judge, (0, FEW_NEIGHBOURS))
+    leads = True
+    while leads and not training.clock.is_over:
+        leads = contest.go_on() and winner_of(contest.entrants).name == BY_NEIGHBOURS
+    return contest
+
+
 @dataclass(frozen=True, eq=False)
 class Race:
     """Training by the way that predicts held-out rows best.
@@ -280,13 +349,14 @@ class Race:
         values.
         """
         other = self.on_all_rows
-        suits = model.likelihood.sites_known and not model.kernel.of_functionals
-        if other is not None and not (suits and problem.power <= LARGEST_POWER):
+        likelihood = model.likelihood
+        of_values = likelihood.n_latent == 1 and not model.kernel.of_functionals
+        if other is not None and not (of_values and problem.power <= LARGEST_POWER):
             return other(model, problem, options, rng, clock)
-        if not suits:
+        if other is None and not (of_values and likelihood.sites_known):
             raise ValueError(
                 "`training='neighbours'` needs values of f in Gaussian noise; use 'lbfgs' for "
-                f"{type(model.likelihood).__name__} or for other observations."
+                f"{type(likelihood).__name__} or for other observations."
             )
         contest = self.contest(model, problem, options, rng, clock)
         winner = winner_of(contest.entrants)
@@ -314,6 +384,8 @@ class Race:
         judge = Judge.draw(replace(problem, rows=self.rows), rng)
         order = rng.permutation(judge.learning.rows.n_data)
         training = NeighbourTraining(judge.learning, options, order, clock)
+        if not model.likelihood.sites_known:
+            return contest_by_sites(model, judge, training, rng)
         contest = Contest(NeighbourWay(model, judge, training, rng, self.kernel_is_open))
         leads = contest.go_on()
         if self.on_all_rows is not None and not clock.is_over:
@@ -346,8 +418,7 @@ class Race:
         if winner.name == BY_NEIGHBOURS:
             result = replace(result, model=with_clusters(result.model, self.rows, rng))
         entries = {}
-        least = LEAST_NOISE * variance_of(self.rows)
-        if np.any(np.asarray(result.model.likelihood.noise_variance) <= 1.001 * least):
+        if is_at_limit(result.model, self.rows):
             words = f"at its lower limit, {LEAST_NOISE:g} of the variance of y"
             entries["noise_at_limit"] = words
         message = "more training did not predict held-out rows better"

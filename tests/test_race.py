@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 
-from sparse_pep import SparsePEPRegressor, load
+from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.race import BY_NEIGHBOURS, ON_ALL_ROWS, Contest, Entrant, best_of, winner_of
 
 
@@ -64,6 +65,22 @@ def test_all_rows_win_where_inducing_points_are_enough():
     )
     assert auto.diagnostics_["race_won_by"] == "all rows, SquaredExponential, global"
     assert_allclose(auto.predict(inputs), plain.predict(inputs), atol=5e-3)
+
+
+def test_neighbours_help_labels_of_a_function_with_much_structure():
+    rng = np.random.default_rng(0)
+    inputs = rng.uniform(0.0, 30.0, size=(1500, 1))
+    f = 2.0 * np.sin(3.0 * inputs[:, 0])
+    labels = np.where(norm.cdf(f) > rng.uniform(size=1500), "yes", "no")
+    auto, plain = (
+        SparsePEPClassifier(training=training, n_inducing=20, random_state=0).fit(inputs, labels)
+        for training in ("auto", "lbfgs")
+    )
+    assert auto.diagnostics_["race_won_by"].startswith("neighbours")
+    X = rng.uniform(0.0, 30.0, size=(500, 1))
+    truth = norm.cdf(2.0 * np.sin(3.0 * X[:, 0]))
+    errors = [np.mean(np.abs(model.predict_proba(X)[:, 1] - truth)) for model in (auto, plain)]
+    assert errors[0] < 0.08 < 0.2 < errors[1]
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,9 @@ class Arguments(BaseEstimator):
         predictions then use 20 or 40 neighbours, unless `local` says otherwise. This often predicts
         much better where a function has more structure than the inducing points can carry. "auto"
         is L-BFGS or, from 800 distinct rows in memory on, whichever of both predicts held-out rows
-        better, if the noise is Gaussian and no other argument needs one of them
-        (`sparse_pep.race`). Without a `kernel`, neighbours choose between the squared
+        better, if the likelihood has one latent function and no other argument needs one of them
+        (`sparse_pep.race`). With noise that is not Gaussian, neighbours start from what L-BFGS has
+        learned of f. With Gaussian noise and without a `kernel`, they choose between the squared
         exponential and Matérn-3/2. `summary()` says what was chosen.
         An object (`sparse_pep.training.LBFGS`, `sparse_pep.training.Adam`) has limits, the
         tolerance, restarts, a checkpoint, or the size of batches; in a grid search they are
