@@ -94,7 +94,7 @@ def fit(job: dict, max_iter: int) -> list[dict]:
     evidence = getattr(model, "log_marginal_likelihood_value_", np.nan)
     return [
         {
-            "log_marginal_likelihood": float(np.sum(evidence)),
+            "evidence": float(np.sum(evidence)),
             "nll": log_loss(proba, labels),
             "brier": float(np.mean(np.sum((proba - labels.T) ** 2, axis=1))),
             "error": float(np.mean(np.argmax(proba, axis=1) != y[test])),
@@ -131,7 +131,7 @@ def means(rows: pd.DataFrame, score: str) -> pd.DataFrame:
 
 
 SCORES: Sequence[tuple[str, str, int]] = (
-    ("log_marginal_likelihood", "log evidence, nats", 1),
+    ("evidence", "log evidence, nats", 1),
     ("nll", "log loss, nats per row", 4),
     ("brier", "Brier score", 4),
     ("calibration", "calibration error", 3),
