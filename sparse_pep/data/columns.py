@@ -352,7 +352,7 @@ class Column:
     def treatment(self) -> str:
         """What is done with a cell that training did not see."""
         if self.kind != "category":
-            return "given the mean of training"
+            return "given the mean of training as if it were known, so that intervals are too short"
         if self.pooled:
             return "treated as a rare level"
         return "treated as none of its levels"
