@@ -16,7 +16,7 @@ from numpy import ndarray
 from .features import InducingPoints
 from .inference import Problem, Rows
 from .inference.fixed_point import Fit
-from .kernels import Matern32
+from .kernels import Matern32, SquaredExponential
 from .likelihoods import Gaussian
 from .model import Model, model_evidence, predictive_log_density
 from .posterior.local import local_predict, local_rows
@@ -147,7 +147,7 @@ def train_features(
 class NeighbourWay:
     """The rounds of the way by neighbours, from a model, on the learning rows of a judge.
 
-    If `kernel_is_open`, the kernel is a squared exponential, for which a Matérn-3/2 may stand.
+    If `kernel_is_open`, a Matérn-3/2 may stand for a kernel that is a squared exponential.
     """
 
     model: Model
@@ -169,11 +169,12 @@ class NeighbourWay:
         """Yield the entrants of one round after the other, until there is nothing to gain."""
         model = self.model
         open_kernel = model.kernel
-        if self.kernel_is_open:
+        is_open = self.kernel_is_open and isinstance(open_kernel, SquaredExponential)
+        if is_open:
             model = replace(model, kernel=Matern32(**vars(open_kernel)))
         here = self.entrants(self.training.search(model))
         yield here
-        if self.kernel_is_open:
+        if is_open:
             found = here[0].result.model
             other = replace(found, kernel=replace(open_kernel, **vars(found.kernel)))
             here = max(here, self.climb(other, *FIRST_ROUND), key=highest)
