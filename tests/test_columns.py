@@ -226,6 +226,7 @@ def test_whole_numbers_identify_rows_only_if_their_name_says_so():
             "year": 1990 + numbers,
             "id": numbers,
             "orderId": numbers,
+            "rownames": numbers,
             "Unnamed: 0": numbers,
             "idea": numbers,
             "paid": numbers,

@@ -522,7 +522,8 @@ def refuse_two_groupings(name: str, seen: ColumnStats) -> None:
 # %% ../../nbs/internals/data/columns.ipynb #65e2988e
 ENOUGH_ROWS = 10  # to say that a column identifies rows
 NUMBERING = re.compile(
-    r"(?i:(^|[\W_])(id|ids|index|idx|row|key|nr|no|number|uuid|guid|unnamed)($|[\W_\d]))"
+    r"(?i:(^|[\W_])(id|ids|index|idx|row|rownames?|rowids?|rownum|recno|key|nr|no|number|uuid|guid|"
+    r"unnamed)($|[\W_\d]))"
     r"|[a-z](ID|Id|Nr)$"
 )
 SPANS = {"year": 2 * 365.0, "week": 28.0, "day": 2.0}  # from which on the periodic parts are used
