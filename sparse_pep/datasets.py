@@ -170,21 +170,18 @@ def read_splits(path: str | os.PathLike[str], n: int) -> tuple[tuple[ndarray, nd
             splits.append((row_numbers(train), test))
     except (ValueError, KeyError, TypeError):
         raise ValueError(
-            f"`path`: '{path}' is not a splits file, which is JSON with a list `splits` "
-            "of row numbers."
+            f"'{path}' is not a splits file, which is JSON with a list `splits` of row numbers."
         ) from None
     if content.get("n_rows", n) != n:
-        raise ValueError(
-            f"`path`: '{path}' has splits of {content['n_rows']} rows; the data set has {n}."
-        )
+        raise ValueError(f"'{path}' has splits of {content['n_rows']} rows; the data set has {n}.")
     if not splits:
-        raise ValueError(f"`path`: '{path}' holds no split.")
+        raise ValueError(f"'{path}' holds no split.")
     for train, test in splits:
         used = np.concatenate([train, test])
         is_distinct = len(np.unique(used)) == len(used)
         if not len(train) or not len(test) or not is_distinct or not np.isin(used, rows).all():
             raise ValueError(
-                f"`path`: '{path}' has a split with an empty part, an unknown row, a row "
+                f"'{path}' has a split with an empty part, an unknown row, a row "
                 "in both parts, or a row that is named twice."
             )
     return tuple(splits)

@@ -259,7 +259,10 @@ REFUSED = {  # cells, words of the message, what the user says
         [f"2024-01-{1 + k % 28:02}" for k in range(99)] + ["31.1.2024"],
         ["'31.1.2024'", "dates Y-M-D"],
     ),
-    "dates that can be read twice": (["3/1/2024", "4/1/2024"] * 6, ["'3/1/2024'", "=D/M/Y"]),
+    "dates that can be read twice": (
+        ["3/1/2024", "4/1/2024"] * 6,
+        ["'3/1/2024'", "`column_types={'a': 'D/M/Y'}`"],
+    ),
     "infinity in text": (["1", "inf"] * 6, ["'inf'", "finite"]),
     "objects": ([{}, 1] * 6, ["'a'", "objects"]),
     "objects of different kinds": (["x", 1] * 6, ["'a'", "1"]),

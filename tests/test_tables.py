@@ -450,8 +450,9 @@ def test_a_file_that_is_not_one(folder, use, path, message):
     (folder / "2.csv").write_text("a,c\n1,2\n")
     written(FRAME[["a", "y"]], "cut.parquet")
     (folder / "cut.parquet").write_bytes((folder / "cut.parquet").read_bytes()[:60] + b"PAR1")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as caught:
         use(path)
+    assert "`path`: " not in str(caught.value)
 
 
 @pytest.fixture

@@ -420,6 +420,13 @@ def columns_of(
     return columns
 
 
+def said(option: str, name: str, kind: str) -> str:
+    """How the user says what a column is: at the command line, or in Python."""
+    if option.startswith("--"):
+        return f"{option} {name}={kind}"
+    return f"`{option.strip('`')}={{{name!r}: {kind!r}}}`"
+
+
 def left_out(name: str, reason: str) -> Column:
     """A column that is not used."""
     return Column(name, "left out", reason)
@@ -444,8 +451,8 @@ def date_form(name: str, seen: ColumnStats, option: str) -> str:
     if len(forms) > 1:
         raise ValueError(
             f"column {name!r} holds dates such as {seen.form(forms[0]).example!r}, of "
-            f"which day and month cannot be told apart; name the form, {option} "
-            f"{name}=D/M/Y or {name}=M/D/Y."
+            f"which day and month cannot be told apart; name the form, "
+            f"{said(option, name, 'D/M/Y')} or {said(option, name, 'M/D/Y')}."
         )
     return max(FORMS, key=lambda form: (form in forms, seen.form(form).count))
 
@@ -455,7 +462,8 @@ REMEDIES = {  # for numbers that a person must correct
     "comma": "a decimal comma; read them with `--decimal ,` (in Python: `decimal=','`), "
     "and write thousands without a separator",
     "point": "a decimal point although `--decimal ,` (in Python: `decimal=','`) says that it is "
-    "a comma; leave that out, and name the mark between columns with `--separator`",
+    "a comma; leave that out, and name the mark between columns with `--separator` (in Python: "
+    "`separator=`)",
     "unit": "a unit; write them without it",
     "mark": "a mark beside them; write the number alone, or leave the cell empty",
     "infinite": "infinity; a finite number is expected",
@@ -476,7 +484,7 @@ def refuse_odd_numbers(name: str, seen: ColumnStats, option: str) -> None:
         remedy = f"and {beside[:40]!r}, of which one has a decimal comma; write them alike"
     raise ValueError(
         f"column {name!r} holds {seen.form(odd[0]).example[:40]!r}, {remedy}, or treat it "
-        f"as a category with {option} {name}=category."
+        f"as a category with {said(option, name, 'category')}."
     )
 
 
@@ -499,7 +507,7 @@ def refuse_odd_cells(name: str, seen: ColumnStats, option: str) -> None:
         raise ValueError(
             f"column {name!r} holds {example[:40]!r} where most cells are {what} ({cells} of "
             f"{seen.rows}); correct such cells or leave them empty, or treat the column as a "
-            f"category with {option} {name}=category."
+            f"category with {said(option, name, 'category')}."
         )
 
 

@@ -95,19 +95,17 @@ class TableFile:
             yield
         except (gzip.BadGzipFile, EOFError, zlib.error):
             raise ValueError(
-                f"`path`: '{self.name}' is a damaged gzip file, or unpacks to more than "
+                f"'{self.name}' is a damaged gzip file, or unpacks to more than "
                 f"{MOST_UNPACKED} times its size; write it again, or unpack it."
             ) from None
         except UnicodeDecodeError:
             raise ValueError(
-                f"`path`: '{self.name}' is not a text file in UTF-8; save it again as CSV in "
+                f"'{self.name}' is not a text file in UTF-8; save it again as CSV in "
                 "UTF-8 (a spreadsheet offers "
                 "it where the name of the file is chosen, `iconv -t UTF-8` converts it)."
             ) from None
         except OSError as error:
-            raise ValueError(
-                f"`path`: '{self.name}' cannot be read: {error.strerror or error}."
-            ) from None
+            raise ValueError(f"'{self.name}' cannot be read: {error.strerror or error}.") from None
 
     @cached_property
     def waiting(self) -> list[BinaryIO]:
@@ -163,7 +161,7 @@ def require_names(names: Sequence[str], file: TableFile) -> None:
         fault = f"'{file.name}' has more than one column named {twice[0]!r}. Rename or remove one."
     else:
         return
-    raise ValueError(f"`path`: {fault}")
+    raise ValueError(fault)
 
 # %% ../../nbs/internals/data/reader.ipynb #64727673
 # Since 3.1, pandas reads numbers to the last bit by default.
@@ -245,7 +243,7 @@ def csv_rows(file: BinaryIO, separator: str, name: str) -> Iterator[CsvRow]:
                 yield CsvRow(first, last, [cell.strip() for cell in cells])
     except csv.Error as error:
         raise ValueError(
-            f"`path`: '{name}' is not a CSV file from row {last + 1} on, where a "
+            f"'{name}' is not a CSV file from row {last + 1} on, where a "
             f"quotation mark may be open: {error}."
         ) from None
 
@@ -346,7 +344,7 @@ class CsvFile(TableFile):
             except (ValueError, OverflowError) as error:
                 self.require_full_rows()
                 raise ValueError(
-                    f"`path`: '{self.name}' is not a CSV file: {one_line(error)[:160]}"
+                    f"'{self.name}' is not a CSV file: {one_line(error)[:160]}"
                 ) from None
 
     def parsed(self, text: io.TextIOWrapper, numeric: Collection[str]) -> Iterator[pd.DataFrame]:
@@ -397,7 +395,7 @@ class ParquetFile(TableFile):
         """A context with the file opened by pyarrow, with dictionaries for the columns `texts`.
         ValueError if it cannot be read.
         """
-        arrow = pyarrow_for(f"`path`: {short_repr(self.name)}")
+        arrow = pyarrow_for(f"{short_repr(self.name)}")
         try:
             with arrow.parquet.ParquetFile(
                 self.content, buffer_size=1 << 20, pre_buffer=False, read_dictionary=texts
@@ -405,7 +403,7 @@ class ParquetFile(TableFile):
                 yield file
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise ValueError(
-                f"`path`: '{self.name}' cannot be read as Parquet: {one_line(error)[:160]}"
+                f"'{self.name}' cannot be read as Parquet: {one_line(error)[:160]}"
             ) from None
 
     @cached_property
@@ -422,7 +420,7 @@ class ParquetFile(TableFile):
             index = list((schema.pandas_metadata or {}).get("index_columns", []))
         except (ValueError, AttributeError, TypeError):
             raise ValueError(
-                f"`path`: '{self.name}' cannot be read as Parquet: the description that "
+                f"'{self.name}' cannot be read as Parquet: the description that "
                 "pandas added is damaged."
             ) from None
         stored = [name for name in schema.names if not re.fullmatch(r"__index_level_\d+__", name)]
@@ -456,7 +454,7 @@ class ParquetFile(TableFile):
         for name, kind in types.items():
             if arrow.types.is_nested(kind):
                 raise ValueError(
-                    f"`path`: '{self.name}', column {name!r} holds {kind}; "
+                    f"'{self.name}', column {name!r} holds {kind}; "
                     "numbers, text or dates are expected."
                 )
 
@@ -474,7 +472,7 @@ class ParquetFile(TableFile):
     def too_large(self) -> ValueError:
         """The error for a file that unpacks to too much."""
         return ValueError(
-            f"`path`: '{self.name}' unpacks to more than {MOST_UNPACKED} times its size; "
+            f"'{self.name}' unpacks to more than {MOST_UNPACKED} times its size; "
             "read it yourself, and give the arrays."
         )
 
@@ -525,7 +523,7 @@ def table_files(
     files: list[TableFile] = []
     for file in paths_of(path, many):
         if not file.exists():
-            raise ValueError(f"`path`: there is no file '{file}'.")
+            raise ValueError(f"there is no file '{file}'.")
         kind = ParquetFile if file.name.lower().endswith(".parquet") else CsvFile
         files.append(kind(str(file), file, decimal, separator))
     if sum(file.size for file in files) <= HELD_BYTES:
@@ -545,9 +543,7 @@ def paths_of(path: str | PathLike[str] | Sequence[str | PathLike[str]], many: bo
     else:
         paths = [Path(path)]
     if not paths:
-        raise ValueError(
-            f"`path`: {short_repr(path)} holds no file that ends in {', '.join(TABLES)}."
-        )
+        raise ValueError(f"{short_repr(path)} holds no file that ends in {', '.join(TABLES)}.")
     return paths
 
 

@@ -76,7 +76,7 @@ def to_finite(cell: str, kind: str, decimal: str = ".", beside: str = "", gaps: 
 OTHER_MARK = {  # what to do about a number with another decimal mark than this
     ".": "; `--decimal ,` (in Python: `decimal=','`) reads decimal commas",
     ",": " with a decimal comma, as `--decimal ,` (in Python: `decimal=','`) says; leave that out, "
-    "and name the mark between columns with `--separator`",
+    "and name the mark between columns with `--separator` (in Python: `separator=`)",
 }
 
 
@@ -274,7 +274,7 @@ def located(fault: BadCell, file: TableFile, first: int = 0) -> BadCell:
             where = f"row {file.line_of(first + fault.row)}: "
         except BadCell as earlier:  # a row that is too short or too long
             fault = earlier
-    text = f"`path`: '{file.name}', {where}{fault}."
+    text = f"'{file.name}', {where}{fault}."
     return type(fault)(text, fault.column, fault.is_text)
 
 # %% ../../nbs/internals/data/tables.ipynb #b1e1d88a
@@ -339,7 +339,7 @@ class Layout:
                 raise located(fault, file) from None
         if n_rows == 0:
             what = "rows with a target" if self.drop_empty_targets else "rows"
-            raise ValueError(f"`path`: '{self.files[0].name}' has a header but no {what}.")
+            raise ValueError(f"'{self.files[0].name}' has a header but no {what}.")
 
     def kept_rows(self, frame: pd.DataFrame) -> ndarray:
         """The numbers of the rows of a dataframe that are used."""
@@ -420,7 +420,7 @@ def require_columns(file: TableFile, named: Mapping[str, str], columns: Sequence
             )
     if not columns:
         taken = " and ".join(map(repr, named.values()))
-        raise ValueError(f"`path`: '{file.name}' has no input column, only {taken}.")
+        raise ValueError(f"'{file.name}' has no input column, only {taken}.")
 
 # %% ../../nbs/internals/data/tables.ipynb #abc6832e
 class GrowingArrays:
@@ -600,7 +600,7 @@ def encoded(layout: Layout, statistics: Statistics, option: str) -> Layout:
     try:
         columns = Columns.of_seen(statistics.columns, layout.column_types, option)
     except ValueError as error:
-        raise ValueError(f"`path`: '{layout.files[0].name}', {error}") from None
+        raise ValueError(f"'{layout.files[0].name}', {error}") from None
     return replace(layout, encoded_by=columns)
 
 # %% ../../nbs/internals/data/tables.ipynb #4ba233fa

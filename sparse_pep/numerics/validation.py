@@ -248,10 +248,14 @@ def require_labels(y: ndarray) -> None:
     """Raise a ValueError unless labels y that are objects are all text, or all numbers."""
     if y.dtype.kind == "c":
         raise ValueError("`y` must hold labels: Complex data not supported.")
+    if y.size and isinstance(y.flat[0], bytes):
+        raise ValueError(
+            f"`y` must hold labels of text, not of bytes, {short_repr(y.flat[0])}: decode them, "
+            "`[label.decode() for label in y]`."
+        )
     if y.dtype.kind != "O" or not y.size:
         return
-    number = (int, float, np.number, np.bool_)
-    kind = (str, bytes) if isinstance(y.ravel()[0], (str, bytes)) else number
+    kind = str if isinstance(y.ravel()[0], str) else (int, float, np.number, np.bool_)
     for index, label in np.ndenumerate(y):
         if not isinstance(label, kind) or label != label:
             raise ValueError(

@@ -69,6 +69,12 @@ BAD_Y = {  # estimator, y, sketch of the message
     "fractions as labels": ("classifier", y, "`y` ... continuous"),
     "complex labels": ("classifier", np.arange(12) % 2 + 1j, "`y` ... omplex"),
     "None among labels": ("classifier", changed(LABELS, 3, None, object), "`y` ... row 3"),
+    "labels of bytes": ("classifier", np.char.encode(LABELS), "`y` ... bytes ... decode"),
+    "objects of bytes": (
+        "classifier",
+        np.char.encode(LABELS).astype(object),
+        "`y` ... bytes ... decode",
+    ),
     "numbers among labels of text": ("classifier", changed(LABELS, 3, 5, object), "`y`"),
 }
 
