@@ -367,17 +367,26 @@ def is_better(fit: Fit, other: Fit | None) -> bool:
     return ends[0] > ends[1]
 
 
-def evidence_with(Kuu: Factor, model: Model, problem: Problem, start: object, tol: float) -> Fit:
-    """The result of `model_evidence` with a factor of Kuu that is known."""
+def evidence_with(
+    Kuu: Factor,
+    model: Model,
+    problem: Problem,
+    start: object,
+    tol: float,
+    follow: bool = False,
+) -> Fit:
+    """The result of `model_evidence` with a factor of Kuu that is known; `follow` is as in
+    `SearchOptions`.
+    """
     best = None
     n_sweeps = 0
     for begin in (None,) if start is None else (start, None):
         sites = begin if isinstance(begin, ndarray) else None
-        options = SearchOptions(start=sites, tol=tol, tight=problem.tight)
+        options = SearchOptions(start=sites, tol=tol, tight=problem.tight, follow=follow)
         try:
             fit = fixed_point(shards_of(model, problem, Kuu, begin), Kuu, options)
         except np.linalg.LinAlgError:
-            if begin is None:
+            if begin is None and best is None:
                 raise
             continue
         n_sweeps += fit.n_sweeps
@@ -395,14 +404,19 @@ def evidence_with(Kuu: Factor, model: Model, problem: Problem, start: object, to
 # %% ../nbs/17_model.ipynb #8daef1a8
 @one_blas_thread()
 def evidence_and_gradient(
-    model: Model, problem: Problem, start: object = None, tol: float = 1e-8
+    model: Model,
+    problem: Problem,
+    start: object = None,
+    tol: float = 1e-8,
+    follow: bool = False,
 ) -> tuple[Fit, ndarray]:
     """The fit, without its cache of V, and the gradient (P,) of its evidence with respect to
-    `model.theta` (Equation 17.2 of the site). Arguments, errors and cost as in `model_gradient`.
+    `model.theta` (Equation 17.2 of the site). Arguments, errors and cost as in `model_gradient`;
+    `follow` is as in `SearchOptions`.
     """
     matrix, pull_Kuu = model.features.Kuu_vjp(model.kernel)
     Kuu = factorise(matrix, problem.jitter, "Kuu")
-    fit = evidence_with(Kuu, model, problem, start, tol)
+    fit = evidence_with(Kuu, model, problem, start, tol, follow)
     gradient = energy_gradient(fit)
     kernel_bar, features_bar = map(to_vector, pull_Kuu(gradient.Kuu_bar))
     kernel_bar += gradient.pulled[: len(kernel_bar)]

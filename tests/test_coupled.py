@@ -10,6 +10,7 @@ from reference import multiclass as reference
 from scipy.special import log_softmax, logsumexp
 
 from sparse_pep import SparsePEPClassifier
+from sparse_pep import model as models
 from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.joint import joint_cavity, joint_marginals, joint_new_site
@@ -28,6 +29,7 @@ from sparse_pep.numerics.linalg import factorise, solve_lower
 from sparse_pep.numerics.parameters import to_vector
 from sparse_pep.quadrature import STRICT
 from sparse_pep.sites import posterior_from_sums
+from sparse_pep.training.lbfgs import WarmEvidence
 
 POWERS = (0.0, 0.5, 1.0)
 
@@ -307,3 +309,35 @@ def test_more_than_three_classes_train_in_rounds():
     h = 1e-4 * np.sign(np.random.default_rng(2).normal(size=len(theta)))
     values = [model.log_marginal_likelihood(theta + step * h) for step in (-1, 1)]
     assert_allclose(values[1] - values[0], 2.0 * gradient @ h, rtol=1e-4, atol=1e-9)
+
+
+def test_the_weights_of_a_later_round_follow_from_the_sites_of_the_last():
+    """A search from nothing may fail where a trained variance is large."""
+    model, data = problem(5)
+    wide = replace(model, kernel=SquaredExponential(20.0, [0.9, 1.3]))
+    evidence = WarmEvidence(data)
+    evidence(model)
+    old, _ = evidence(wide)
+    evidence.follow = True
+    followed, _ = evidence(wide)
+    cold = model_evidence(wide, data)
+    assert abs(old.log_evidence - cold.log_evidence) > 1e-3
+    assert_allclose(followed.log_evidence, cold.log_evidence, atol=1e-4)
+    assert followed.n_sweeps <= old.n_sweeps
+    assert not evidence.follow
+
+
+def test_a_search_that_did_not_end_is_kept_where_the_default_start_fails(monkeypatch):
+    model, data = problem(5)
+    start = model_evidence(model, data, tol=1e-3).start
+    search = models.fixed_point
+
+    def failing(shards, Kuu, options):
+        if options.start is None:
+            raise np.linalg.LinAlgError("out of range")
+        return search(shards, Kuu, replace(options, max_sweeps=1))
+
+    monkeypatch.setattr(models, "fixed_point", failing)
+    fit = model_evidence(model, data, start)
+    assert np.isfinite(fit.log_evidence)
+    assert not fit.converged

@@ -119,6 +119,8 @@ class SearchOptions:
     max_sweeps: int = 500
     depth: int = ANDERSON_DEPTH  # sweeps that the acceleration uses; with 0 all steps are plain
     tight: bool = False  # whether v of each latent function is maximised along with the sites
+    # whether weights of classes follow the search, as they do without a start; see `JointSites`
+    follow: bool = False
 
 
 STANDARD = SearchOptions()
@@ -301,11 +303,12 @@ def fixed_point(shards: Shards, Kuu: Factor, options: SearchOptions = STANDARD) 
         accuracy = Accuracy(search.relative, FLOOR)
         return state_at(shards, Kuu, sums, accuracy, options.depth, search.scale, follow)
 
-    follow = options.start is None and shards.state is None
+    is_cold = options.start is None and shards.state is None
+    follow = is_cold or options.follow
     sums = shards.reduce(partial(start_sites, start=options.start))
     scale = np.ones((len(sums.precision), 1))
     search = Search(options, relative=FINEST_AND_COARSEST[1], scale=scale)
-    if not follow:
+    if not is_cold:
         search.relative = search.finest
     for sweep in range(options.max_sweeps + 1):
         state = evaluate(sums)

@@ -166,14 +166,16 @@ def sites_in_memory(start: object) -> ndarray | None:
 # %% ../../nbs/18_training.ipynb #3e055f69
 class WarmEvidence:
     """The evidence of a problem and its gradient as a function of the model, where each search for
-    the sites starts from those of the last search that converged, `last`. With a `record`, the
-    results are stored in this checkpoint, and those of an earlier run are not computed again.
+    the sites starts from those of the last search that converged, `last`. In the next search alone,
+    weights of classes may `follow` the sites. With a `record`, the results are stored in this
+    checkpoint, and those of an earlier run are not computed again.
     """
 
     def __init__(self, problem: Problem, record: Checkpoint | None = None) -> None:
         self.problem = problem
         self.record = record
         self.last: object = None
+        self.follow = False
         if record is not None:
             record.begin()
 
@@ -186,13 +188,15 @@ class WarmEvidence:
             return self.compute_and_record(model, self.record)
         if np.isnan(cached.log_evidence):
             raise np.linalg.LinAlgError("this evaluation failed in the earlier run")
+        self.follow = False
         if cached.start is not None:
             self.last = cached.start
         return cached, cached.gradient
 
     def compute(self, model: Model) -> tuple[Fit, ndarray]:
         """The fit and the gradient (P,), from a search for the sites."""
-        fit, gradient = evidence_and_gradient(model, self.problem, self.last, SITE_TOL)
+        fit, gradient = evidence_and_gradient(model, self.problem, self.last, SITE_TOL, self.follow)
+        self.follow = False
         if fit.converged:
             self.last = fit.start
         return fit, gradient

@@ -111,12 +111,14 @@ def climb_in_rounds(
         left = optimiser.max_iter - result.n_iter
         if clock.is_over or left < 1:
             break
-        evidence.last = None  # so that the weights follow once more
+        evidence.follow = True  # the weights, from the sites of the last round
         objective = Objective(result.model, evidence, options.fixed)
         shorter = replace(optimiser, max_iter=left)
         try:
             again = maximise(objective, shorter, n_data, clock, options.progress)
         except np.linalg.LinAlgError:  # the search with new weights failed
+            break
+        if not again.fit.converged:
             break
         result = joined_rounds(result, again)
         if again.objective - again.history[0] < optimiser.tol * n_data:
