@@ -348,15 +348,21 @@ def shards_of(model: Model, problem: Problem, Kuu: Factor, start: object = None)
 
 # %% ../nbs/17_model.ipynb #1e3c7103
 @one_blas_thread()
-def model_evidence(model: Model, problem: Problem, start: object = None, tol: float = 1e-8) -> Fit:
+def model_evidence(
+    model: Model,
+    problem: Problem,
+    start: object = None,
+    tol: float = 1e-8,
+    follow: bool = False,
+) -> Fit:
     """log Z_PEP and q(u) of a model at the fixed point of the sites, searched for from `start`; if
     that fails or does not converge, once more from the default start. `n_sweeps` counts both
     searches. The evidence includes that of earlier data, and is NaN if no search came to usable
-    sites. The arguments are those of `model_gradient`. Cost 2NM² flops, and as many for each sweep
-    if the sites have to be searched for.
+    sites. The arguments are those of `model_gradient`, and `follow` is as in `SearchOptions`. Cost
+    2NM² flops, and as many for each sweep if the sites have to be searched for.
     """
     Kuu = factorise(model.features.Kuu_vjp(model.kernel)[0], problem.jitter, "Kuu")
-    return evidence_with(Kuu, model, problem, start, tol)
+    return evidence_with(Kuu, model, problem, start, tol, follow)
 
 
 def is_better(fit: Fit, other: Fit | None) -> bool:

@@ -291,11 +291,22 @@ def test_blocks_of_rows_are_refused():
         model.fit(X, y)
 
 
-def test_more_than_three_classes_train_in_rounds():
+def test_more_than_three_classes_train_in_rounds(monkeypatch):
+    searches = []
+    search = models.fixed_point
+
+    def watched(shards, Kuu, options):
+        searches.append(options)
+        return search(shards, Kuu, options)
+
+    monkeypatch.setattr(models, "fixed_point", watched)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(120, 2))
     y = np.argmax(X @ rng.normal(size=(2, 5)) * 3.0 + rng.gumbel(size=(120, 5)), axis=1)
     model = SparsePEPClassifier(n_inducing=8, random_state=0).fit(X, y)
+    # the last search goes on from the sites of training
+    assert searches[-1].follow
+    assert searches[-1].start is not None
     inputs = (X - model.x_mean_) / model.x_scale_
     again = SparsePEPClassifier(
         kernel=model.kernel_, features=model.features_, training=None, standardize=False

@@ -222,10 +222,9 @@ def conclude(trained: TrainedModel) -> FittedState:
     settings = trained.settings
     model = trained.result.model
     problem = data.problem(settings.jitter, settings.tight)
-    start = trained.result.start
-    if model.likelihood.has_weights:  # those of the last round of training are not the final ones
-        start = None
-    fit = model_evidence(model, problem, start)
+    # weights of the last round of training are not the final ones
+    follow = model.likelihood.has_weights
+    fit = model_evidence(model, problem, trained.result.start, follow=follow)
     fit = replace(fit, shards=None)  # which hold V
     is_decided = trained.result.neighbours is not None and settings.local is None
     if is_decided:
