@@ -250,20 +250,22 @@ def test_an_edge_out_of_a_folder_is_seen():
 # A budget is lowered when something leaves. It rises only with a reason, which stands beside it.
 BUDGETS = {
     # Types, keywords and small functions cost a tenth more words than what was packed had: 161 800.
-    # Since then neighbours took 4 000, and marks, dates, levels and scales of tables and targets
-    # that were silently wrong 5 000.
-    "tokens": 170_800,
+    # Since then the joint posterior of classes took 5 000, neighbours and the choice of a way to
+    # train 6 500, models that leave Python 1 500, and kinds of tables, targets and limits of memory
+    # that were silently wrong 11 000.
+    "tokens": 186_000,
     "places": 4,
     "packed": 0,
     "long_lines": 8,  # registers of names that are generated
     "any": 18,
-    "ternaries": 238,
+    "ternaries": 240,
     "constructor_arguments": 19,
-    "options_of_fit": 25,  # the mark between cells cannot always be told
-    "public_names": 153,
+    # the mark between cells cannot always be told, and empty targets must be left out on purpose
+    "options_of_fit": 26,
+    "public_names": 154,  # a model can be exported
     "circles": 0,
 }
-BUDGETS_OF_TESTS = {"tokens": 176_300, "places": 0, "packed": 3, "long_lines": 0}
+BUDGETS_OF_TESTS = {"tokens": 189_000, "places": 0, "packed": 3, "long_lines": 0}
 
 
 def public_names(tree):

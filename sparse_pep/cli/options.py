@@ -139,7 +139,9 @@ table_options = with_options(
         help="Leave a column out. May be given more than once.",
     ),
     # named by the message about an empty target
-    click.option("--drop-empty-targets", is_flag=True, hidden=True),
+    click.option(
+        "--drop-empty-targets", is_flag=True, help="Leave out rows whose target is empty."
+    ),
     csv_options,
 )
 
