@@ -139,7 +139,7 @@ class LeftOut(NamedTuple):
 
 def left_out(model, fit, rows, X):
     """Every row, left out."""
-    for members, tests, counted in left_out_groups(rows):
+    for members, tests, counted in left_out_groups(rows, np.arange(len(X))):
         evaluated = evaluate_blocks(model, fit.posteriors, rows, X, members, tests)
         mean, var = exchanged(evaluated, rows, slice(None), counted, both=True)
         for i, j in np.ndindex(tests.shape):
@@ -345,7 +345,8 @@ def test_more_data_and_other_points_renew_the_rows():
 def test_a_row_among_many_equal_ones_is_left_out():
     ones = np.ones(30)
     ((members, tests, counted),) = left_out_groups(
-        LocalRows(np.zeros((30, 1)), ones[None], ones[None], ones, ones, n_neighbours=5)
+        LocalRows(np.zeros((30, 1)), ones[None], ones[None], ones, ones, n_neighbours=5),
+        np.arange(30),
     )
     assert_array_equal(members == tests, ~counted)
     assert np.all(np.sum(~counted, axis=1) == 1)
@@ -393,3 +394,26 @@ def test_a_site_that_no_factor_on_f_can_have_counts_for_nothing():
         np.array([[2.0, 2.0]]), np.array([[1.0, 1.0]]), np.array([0.25, 1.0]), np.array([1.0, 1.0])
     )
     assert_array_equal((precision[0], shift[0]), ([4.0, 0.0], [2.0, 0.0]))
+
+
+def test_leaving_one_out_uses_the_neighbours_that_predictions_use():
+    """With Gaussian noise it is the prediction of a model that was not given the row."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 6.0, (60, 1))
+    y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=60)
+    options = {
+        "kernel": SquaredExponential(1.0, 0.5),
+        "noise_variance": 0.01,
+        "features": InducingPoints(np.linspace(0.0, 6.0, 5)[:, None]),
+        "training": None,
+        "local": 8,
+    }
+    model = SparsePEPRegressor(**options).fit(X, y)
+    assert model.diagnostics_["local"] == "8 neighbours"
+    density = model.leave_one_out()
+    mean, var = model.leave_one_out_f()
+    for row in (0, 17, 42):
+        others = np.arange(60) != row
+        without = SparsePEPRegressor(**options).fit(X[others], y[others])
+        assert_allclose(density[row], without.predict_log_density(X[[row]], y[[row]])[0])
+        assert_allclose((mean[row], var[row]), np.ravel(without.predict_f(X[[row]])))

@@ -20,15 +20,16 @@ from .state import FittedState, TrainingData
 from ..inference import Rows
 from sparse_pep.model import (
     Model,
+    density_of_rows,
     loo_predict,
     model_bounds,
     model_evidence,
     model_gradient,
-    model_leave_one_out,
 )
 from ..numerics.parameters import from_vector, to_vector
 from ..numerics.validation import as_floats, short_repr
 from ..observations import MEAN, SIGN
+from ..posterior.local import local_leave_one_out
 
 # %% auto #0
 __all__ = []
@@ -116,10 +117,25 @@ def in_rows_of_user(values: ndarray, training: TrainingData) -> ndarray:
     return every
 
 
+def moments_left_out(state: FittedState, training: TrainingData) -> Moments:
+    """Mean and variance of f at each training row given all others, in the shapes of `loo_predict`
+    and in the model's units: by the rows near it, if predictions use them.
+    """
+    mean, var = loo_predict(state.model, training.fit, training.problem)
+    rows = training.data.rows
+    local = state.local
+    if local is None or local.blocks is not None or not isinstance(rows, Rows):
+        return mean, var
+    near, near_var = local_leave_one_out(state.model, state.posterior.functions, rows, local)
+    proper = np.isfinite(near).reshape(-1, rows.n_data).all(axis=0)
+    return np.where(proper, near, mean), np.where(proper, near_var, var)
+
+
 def leave_one_out(state: FittedState) -> ndarray:
     """log p(yₙ | all other training data) (N,) in nats, of each training row."""
     training = state.needs_data("`leave_one_out`")
-    density = model_leave_one_out(state.model, training.fit, training.problem)
+    moments = moments_left_out(state, training)
+    density = density_of_rows(state.model, training.problem, *moments)
     codes = functional_codes(state, training)
     if codes is None:
         return in_rows_of_user(density - log_scale(state), training)
@@ -131,7 +147,7 @@ def leave_one_out(state: FittedState) -> ndarray:
 def leave_one_out_f(state: FittedState) -> Moments:
     """Mean and variance of the latent function at each training row, given all other rows."""
     training = state.needs_data("`leave_one_out_f`")
-    mean, var = loo_predict(state.model, training.fit, training.problem)
+    mean, var = moments_left_out(state, training)
     mean = mean_to_target_units(state, mean.T)
     var = variance_to_target_units(state, var.T)
     codes = functional_codes(state, training)

@@ -244,7 +244,8 @@ class FittedEstimator(Arguments):
 
         It is computed from the cavity that leaves out the whole site of the row, without a second
         fit: kernel, likelihood and inducing points remain those of all data. With `blocks`, the
-        other rows of the block stay in. Predictions are global, also with `local`. The value is NaN
+        other rows of the block stay in. If predictions use neighbours, so does this, from rows in
+        memory; with `local="blocks"` it is global. The value is NaN
         where a site cannot be left out, and in rows of weight 0. Cost 2NM² flops. ValueError if
         the training data are not available.
         """

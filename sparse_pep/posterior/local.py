@@ -487,25 +487,15 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     prediction than under the global one, in nats per data point. It is −∞ if none can be left out.
     At most 500 evenly spaced rows are left out.
     """
-    C = len(posteriors)
-    K = np.prod(posteriors[0].b.shape[1:], dtype=int)
-    mean, var = (np.full((2, n, data.n_data), np.nan) for n in (C * K, C))
-    for members, tests, counted in left_out_groups(rows):
-        blocks = evaluate_blocks(model, posteriors, rows, data.X, members, tests)
-        for part in chunk_slices(len(members), 1, TOGETHER):
-            mean[..., tests[part]], var[..., tests[part]] = exchanged(
-                blocks, rows, part, counted[part], both=True
-            )
-    predicted = np.flatnonzero(np.isfinite(mean).all(axis=(0, 1)))
+    chosen = np.unique(np.linspace(0, data.n_data - 1, LEFT_OUT).astype(int))
+    mean, var = left_out_moments(model, posteriors, data, rows, chosen)
+    finite = np.isfinite(mean)
+    predicted = np.flatnonzero(finite.reshape(-1, data.n_data).all(axis=0))
     if not len(predicted):
         return -np.inf
     held_out = data.at(predicted)
-    mean = mean[..., predicted] + model.mean(held_out.X).T
+    mean = mean[..., predicted]
     var = var[..., predicted] + held_out.known_variance
-    if C == 1 and posteriors[0].b.ndim == 1:
-        mean = mean[:, 0]
-    if C == 1:
-        var = var[:, 0]
     likelihood = model.likelihood.at(held_out.X)
     local, known = (
         predictive_log_density(likelihood, np.asarray(held_out.y), mean[i], var[i])
@@ -517,14 +507,12 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
 LEFT_OUT = 500  # rows
 
 
-def left_out_groups(rows: LocalRows) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
-    """Yield the rows of blocks (G, b), those that are predicted for each (G, t), and which rows of
-    the blocks are put back (G, b).
+def left_out_groups(rows: LocalRows, chosen: ndarray) -> Iterator[tuple[ndarray, ndarray, ndarray]]:
+    """Yield the rows of blocks (G, b), those that are predicted for each (G, t), all among the rows
+    `chosen`, and which rows of the blocks are put back (G, b).
     """
-    N = len(rows.X)
-    chosen = np.unique(np.linspace(0, N - 1, LEFT_OUT).astype(int))
     if rows.blocks is None:
-        members = rows.nearest(rows.X[chosen], min(rows.n_neighbours + 1, N))
+        members = rows.nearest(rows.X[chosen], min(rows.n_neighbours + 1, len(rows.X)))
         absent = ~np.any(members == chosen[:, None], axis=1)  # among many equal inputs
         members[absent, -1] = chosen[absent]
         yield members, chosen[:, None], members != chosen[:, None]
@@ -536,3 +524,42 @@ def left_out_groups(rows: LocalRows) -> Iterator[tuple[ndarray, ndarray, ndarray
             members = np.concatenate([rows.members[b] for b in pair])[None]
             here = chosen[(block == pair[0]) & (other == pair[1])][None]
             yield members, here, rows.blocks[members] != pair[0]
+
+# %% ../../nbs/20_local.ipynb #c3738691
+def left_out_moments(
+    model: Model, posteriors: Sequence[Posterior], data: Rows, rows: LocalRows, chosen: ndarray
+) -> MeanAndVariance:
+    """Mean (2, N), (2, C, N) or (2, K, N) and variance (2, N) or (2, C, N) of f at the rows
+    `chosen`, each given all other rows, by the local prediction and by the global one; NaN
+    elsewhere and where a row cannot be left out.
+    """
+    C = len(posteriors)
+    K = np.prod(posteriors[0].b.shape[1:], dtype=int)
+    mean, var = (np.full((2, n, data.n_data), np.nan) for n in (C * K, C))
+    for members, tests, counted in left_out_groups(rows, chosen):
+        blocks = evaluate_blocks(model, posteriors, rows, data.X, members, tests)
+        for part in chunk_slices(len(members), 1, TOGETHER):
+            mean[..., tests[part]], var[..., tests[part]] = exchanged(
+                blocks, rows, part, counted[part], both=True
+            )
+    mean += model.mean(data.X).T
+    if C == 1 and posteriors[0].b.ndim == 1:
+        mean = mean[:, 0]
+    if C == 1:
+        var = var[:, 0]
+    return mean, var
+
+
+def local_leave_one_out(
+    model: Model, posteriors: Sequence[Posterior], data: Rows, rows: LocalRows
+) -> MeanAndVariance:
+    """Mean and variance of f at each data point given all others, by the local prediction, in the
+    shapes of `loo_predict`; NaN where a data point cannot be left out.
+    """
+    parts = np.array_split(np.arange(data.n_data), -(-data.n_data // LEFT_OUT))
+    moments = [left_out_moments(model, posteriors, data, rows, part) for part in parts]
+    mean, var = (
+        np.concatenate([one[i][0][..., part] for one, part in zip(moments, parts, strict=True)], -1)
+        for i in range(2)
+    )
+    return mean, var
