@@ -233,7 +233,11 @@ LOCAL = {"n_inducing": 5, "local": 5, "training": None}
 @pytest.mark.parametrize(
     ("model", "targets", "words"),
     [
-        (SparsePEPRegressor(**LOCAL), y, "nearby training rows; fit with local=None"),
+        (
+            SparsePEPRegressor(**LOCAL),
+            y,
+            "nearby training rows; fit with training='lbfgs', local=None",
+        ),
         (regressor(), np.column_stack([y, y]), "several outputs; fit a model for each"),
         (SparsePEP(n_inducing=5, training=None, likelihood="poisson"), y.round(), "Poisson"),
         (classifier(), np.arange(80) % 3, "Softmax"),

@@ -79,7 +79,7 @@ def obstacles(state: FittedState) -> list[str]:
     model = state.model
     found = []
     if state.local is not None:
-        found.append("predictions from nearby training rows; fit with local=None")
+        found.append("predictions from nearby training rows; fit with training='lbfgs', local=None")
     if state.outputs:
         found.append("several outputs; fit a model for each")
     if type(state.likelihood) not in LIKELIHOODS:

@@ -129,7 +129,8 @@ def functional_moments(state: FittedState, observation: Observation) -> Moments:
     if width != D or observation.code == SIGN or state.local is not None or not known_mean:
         raise ValueError(
             f"`X` of {type(observation).__name__} must have {D} columns, and be no SlopeSign, "
-            "whose slopes `Slope` asks for; the model needs a constant mean and local=None."
+            "whose slopes `Slope` asks for; the model needs a constant mean, "
+            "training='lbfgs' and local=None."
         )
     if not observation.level:  # a constant has no slopes and no differences
         model = replace(model, mean=ZeroMean())
@@ -326,7 +327,7 @@ def sample_functions(
     if state.local is not None:
         raise ValueError(
             "`sample_functions` draws from the posterior of the inducing variables, "
-            "but this model predicts from nearby rows (`local`): fit with local=None, "
+            "but this model predicts from nearby rows: fit with training='lbfgs' and local=None, "
             "or use `sample_f`."
         )
     return sampled_functions(
