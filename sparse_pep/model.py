@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Model', 'value_kernel_and_likelihood', 'model_evidence', 'is_better', 'evidence_with', 'evidence_and_gradient',
-           'model_gradient', 'model_predict', 'model_bounds', 'model_leave_one_out', 'density_of_rows',
-           'model_covariance', 'model_posterior']
+           'model_gradient', 'model_predict', 'model_bounds', 'model_leave_one_out', 'model_covariance',
+           'model_posterior']
 
 # %% ../nbs/17_model.ipynb #1ce59af0
 from collections.abc import Callable, Sequence
@@ -641,14 +641,7 @@ def predictive_log_density(
         return likelihood.predict_log_density(y, mean, var)
     return sum(likelihood.predict_log_density(*pair, var) for pair in zip(y.T, mean, strict=True))
 
-# %% ../nbs/17_model.ipynb #cb340227
-def model_leave_one_out(model: Model, fit: Fit, problem: Problem) -> ndarray:
-    """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
-    point leaves no distribution. Arguments and cost as in `loo_predict`.
-    """
-    return density_of_rows(model, problem, *loo_predict(model, fit, problem))
-
-
+# %% ../nbs/17_model.ipynb #b629996b
 def density_of_rows(model: Model, problem: Problem, mean: ndarray, var: ndarray) -> ndarray:
     """The log density (N,) of the target of each data point, in nats, from mean and variance of f
     there, in the shapes of `loo_predict`; NaN where the mean is.
@@ -665,6 +658,13 @@ def density_of_rows(model: Model, problem: Problem, mean: ndarray, var: ndarray)
         parts.append(predictive_log_density(likelihood, piece.y, mean[..., rows], own_var))
         end = rows.stop
     return np.where(proper, np.concatenate(parts), np.nan)
+
+# %% ../nbs/17_model.ipynb #cb340227
+def model_leave_one_out(model: Model, fit: Fit, problem: Problem) -> ndarray:
+    """log p(yₙ | all other data) (N,), in nats, summed over outputs; NaN where leaving out a data
+    point leaves no distribution. Arguments and cost as in `loo_predict`.
+    """
+    return density_of_rows(model, problem, *loo_predict(model, fit, problem))
 
 # %% ../nbs/17_model.ipynb #e5a10002
 @one_blas_thread()

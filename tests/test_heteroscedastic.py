@@ -8,6 +8,7 @@ from reference import quantiles as exact
 from reference.compare import error
 
 from sparse_pep import SparsePEP
+from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import HeteroscedasticGaussian
 
@@ -68,7 +69,7 @@ def test_only_the_mean_has_the_units_of_y():
         "likelihood": LIKELIHOOD,
         "kernel": SquaredExponential(1.0, 1.0),
         "training": None,
-        "n_inducing": 8,
+        "features": InducingPoints(X[::5]),
         "random_state": 0,
     }
     plain, scaled = (

@@ -327,8 +327,8 @@ def sample_functions(
     if state.local is not None:
         raise ValueError(
             "`sample_functions` draws from the posterior of the inducing variables, "
-            "but this model predicts from nearby rows: fit with training='lbfgs' and local=None, "
-            "or use `sample_f`."
+            "but this model predicts from nearby rows (`local`): fit with training='lbfgs' "
+            "and local=None, or use `sample_f`."
         )
     return sampled_functions(
         replace(state.model, kernel=state.kernel),
