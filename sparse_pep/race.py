@@ -19,7 +19,7 @@ from .inference.fixed_point import Fit
 from .kernels import Matern32, SquaredExponential
 from .likelihoods import Gaussian
 from .model import Model, model_evidence, predictive_log_density
-from .posterior.local import local_predict, local_rows
+from .posterior.local import HIGHEST_POWER, local_predict, local_rows
 from sparse_pep.training.neighbours import (
     LEAST_NOISE,
     NeighbourTraining,
@@ -132,7 +132,7 @@ ROUNDS = ((2000, 20), (4000, 200))  # rows and iterations
 FIRST_ROUND = (700, 12)
 POINT_STEPS = 320  # iterations of their training
 
-
+# %% ../nbs/23_race.ipynb #1e1a7b59
 def train_features(
     model: Model, problem: Problem, options: TrainingOptions, clock: Clock
 ) -> TrainingResult:
@@ -248,7 +248,7 @@ HOPE = 4.0  # times the last gain that a run may be behind
 COST_OF_ROUND = 2e9  # of neighbours, in units of NM² for an iteration on all rows
 SHARE = 3.0  # a round of neighbours may cost the run on all rows, divided by this
 
-
+# %% ../nbs/23_race.ipynb #7cd0c17e
 class Contest:
     """All entrants so far, and the way by neighbours, which adds some when it goes on.
 
@@ -292,15 +292,22 @@ class Contest:
         return self.density + HOPE * (self.density - before) < highest(self.entrants)
 
 # %% ../nbs/23_race.ipynb #ccd28e05
-LARGEST_POWER = 0.8  # at which predictions from neighbours are a gain
-
-
 def is_at_limit(model: Model, rows: Rows) -> bool:
     """Whether the noise variance has reached the limit of training on neighbours."""
     if not model.likelihood.sites_known:
         return False
     least = LEAST_NOISE * variance_of(rows)
     return bool(np.any(np.asarray(model.likelihood.noise_variance) <= 1.001 * least))
+
+# %% ../nbs/23_race.ipynb #f9e8852d
+def ended_by_held_out_rows(result: TrainingResult, rows: Rows) -> TrainingResult:
+    """The result of a round of neighbours, which was the last because no other was better."""
+    entries = {}
+    if is_at_limit(result.model, rows):
+        words = f"at its lower limit, {LEAST_NOISE:g} of the variance of y"
+        entries["noise_at_limit"] = words
+    message = "more training did not predict held-out rows better"
+    return replace(result, converged=True, message=message, fit=None, start=None, entries=entries)
 
 # %% ../nbs/23_race.ipynb #9c532caf
 def contest_by_sites(
@@ -329,8 +336,8 @@ class Race:
     kernel_is_open : bool
         Whether the kernel may be replaced by a Matérn-3/2.
     on_all_rows : Strategy, optional
-        The other way, from which neighbours are not a gain at powers above 0.8; None if there is
-        none.
+        The other way, and at powers above 0.8 the only one; None if neighbours are to be used in
+        any case.
     """
 
     rows: Rows
@@ -352,7 +359,7 @@ class Race:
         other = self.on_all_rows
         likelihood = model.likelihood
         of_values = likelihood.n_latent == 1 and not model.kernel.of_functionals
-        if other is not None and not (of_values and problem.power <= LARGEST_POWER):
+        if other is not None and not (of_values and problem.power <= HIGHEST_POWER):
             return other(model, problem, options, rng, clock)
         if other is None and not (of_values and likelihood.sites_known):
             raise ValueError(
@@ -398,7 +405,9 @@ class Race:
         while leads and not clock.is_over:
             leads = contest.go_on()
         if not contest.entrants:
-            raise np.linalg.LinAlgError("no neighbours' covariance can be factorised; try jitter.")
+            raise np.linalg.LinAlgError(
+                "no covariance of a row and its neighbours can be factorised; raise `jitter`."
+            )
         return contest
 
     def refitted(
@@ -413,16 +422,11 @@ class Race:
         result = winner.result
         if clock.is_over:
             message = f"{clock.reason} while ways to train were compared"
-            return replace(result, converged=False, message=message, limit="max_time")
+            return replace(
+                result, converged=False, message=message, limit="max_time", fit=None, start=None
+            )
         if winner.name == ON_ALL_ROWS and self.on_all_rows is not None:
             return self.on_all_rows(result.model, problem, options, rng, clock)
         if winner.name == BY_NEIGHBOURS:
             result = replace(result, model=with_clusters(result.model, self.rows, rng))
-        entries = {}
-        if is_at_limit(result.model, self.rows):
-            words = f"at its lower limit, {LEAST_NOISE:g} of the variance of y"
-            entries["noise_at_limit"] = words
-        message = "more training did not predict held-out rows better"
-        return replace(
-            result, converged=True, message=message, fit=None, start=None, entries=entries
-        )
+        return ended_by_held_out_rows(result, self.rows)

@@ -265,7 +265,7 @@ BUDGETS = {
     "public_names": 154,  # a model can be exported
     "circles": 0,
 }
-BUDGETS_OF_TESTS = {"tokens": 189_000, "places": 0, "packed": 3, "long_lines": 0}
+BUDGETS_OF_TESTS = {"tokens": 189_500, "places": 0, "packed": 3, "long_lines": 0}
 
 
 def public_names(tree):

@@ -8,7 +8,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
-from sparse_pep.race import BY_NEIGHBOURS, ON_ALL_ROWS, Contest, Entrant, best_of, winner_of
+from sparse_pep.features import InducingPoints
+from sparse_pep.inference import Problem, Rows
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.likelihoods import Probit
+from sparse_pep.model import Model, model_evidence
+from sparse_pep.race import (
+    BY_NEIGHBOURS,
+    ON_ALL_ROWS,
+    Contest,
+    Entrant,
+    Race,
+    best_of,
+    winner_of,
+)
+from sparse_pep.training import TrainingOptions, train
+from sparse_pep.training.options import Clock
 
 
 def wave(n_rows, frequency, seed=0):
@@ -120,6 +135,20 @@ def test_a_doubtful_lead_does_not_win():
     assert winner_of([run, by_one_row]) is run
     assert winner_of([by_all_rows, run]) is by_all_rows
     assert winner_of([by_one_row, by_all_rows]) is by_one_row  # without a run on all rows
+
+
+def test_a_race_that_is_cut_short_gives_no_sites_of_a_part_of_the_rows():
+    inputs, targets = wave(100, 1.0)
+    labels = np.sign(targets)
+    model = Model(SquaredExponential(), InducingPoints(inputs[:5]), Probit())
+    problem = Problem(Rows(inputs, labels))
+    race = Race(problem.rows, on_all_rows=train)
+    over = Clock(seconds=1e-6)
+    result = race(model, problem, TrainingOptions(), np.random.default_rng(0), over)
+    assert result.limit == "max_time"
+    assert not result.converged
+    assert result.start is None
+    assert np.isfinite(model_evidence(result.model, problem, result.start).log_evidence)
 
 
 def test_rounds_that_fail_are_no_entrants():

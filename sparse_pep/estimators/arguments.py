@@ -140,7 +140,8 @@ class Arguments(BaseEstimator):
         Whether predictions also use training rows near each test row directly, and not only through
         the inducing variables (`sparse_pep.posterior.local`): a number of nearest rows; "blocks",
         the rows of the nearest of the `blocks`; or "auto", blocks if there are any and otherwise
-        20 rows.
+        20 rows. None leaves it to `training`: "auto" and "neighbours" choose by held-out rows,
+        with all others predictions use the inducing variables alone.
         "blocks" is always used, with a warning if it predicts left-out blocks much worse. Otherwise
         the rows are used only if they predict left-out training rows better than the global
         prediction does, and nearest rows only up to power 0.8; `summary()` says what is used. Such

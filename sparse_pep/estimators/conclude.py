@@ -36,7 +36,7 @@ from sparse_pep.model import (
     value_kernel_and_likelihood,
 )
 from ..numerics.validation import warn_caller
-from ..posterior.local import LocalRows, local_gain, local_rows
+from ..posterior.local import HIGHEST_POWER, LocalRows, local_gain, local_rows
 from ..training import TrainingResult
 from ..training.options import Clock
 
@@ -115,7 +115,6 @@ def warn_of_inference(fit: Fit) -> None:
     )
 
 # %% ../../nbs/internals/estimators/conclude.ipynb #448c7ef9
-HIGHEST_POWER = 0.8  # at which neighbours are tried
 LEAST_GAIN = 0.005  # nats per row; less is not worth the cost
 LARGE_LOSS = 0.5  # nats per row; leaving out whole blocks may lose some where predictions gain
 

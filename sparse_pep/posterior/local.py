@@ -167,6 +167,7 @@ class FittedRows:
         return bool(np.any(self.precision < 0.0))
 
 # %% ../../nbs/20_local.ipynb #0676fc72
+HIGHEST_POWER = 0.8  # at which neighbours are tried
 LARGEST_TREE = 8  # coordinates; a tree of more is no faster than all distances
 
 

@@ -8,6 +8,7 @@ __all__ = ['NeighbourLists', 'neighbour_lists', 'train_on_neighbours']
 # %% ../../nbs/19d_neighbours.ipynb #e30b782a
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from .checkpoint import CachedEvaluation
 from .initialise import NOISES, SHORTER, kmeans_points, weights_of
 from .lbfgs import Objective, maximise, total_weight
 from .options import LBFGS, Clock, TrainingOptions, TrainingResult
+from .run import joined_rounds
 
 # %% ../../nbs/19d_neighbours.ipynb #6ef4587c
 class NeighbourLists(NamedTuple):
@@ -290,22 +292,6 @@ def limit_noise(objective: Objective, least: float) -> None:
     objective.limits[0] = np.maximum(objective.limits[0], lowest)
     objective.start = np.clip(objective.start, *objective.limits)
 
-# %% ../../nbs/19d_neighbours.ipynb #7db0fc7f
-def one_after_the_other(rounds: Sequence[TrainingResult]) -> TrainingResult:
-    """The last result, with the record of all."""
-    history = np.concatenate([one.history for one in rounds])
-    counts = {}
-    for name in rounds[-1].counts:
-        values = [one.counts[name] for one in rounds]
-        counts[name] = max(values) if name == "jitter_largest" else sum(values)
-    return replace(
-        rounds[-1],
-        history=history,
-        log_prior=np.concatenate([one.log_prior for one in rounds]),
-        n_iter=len(history) - 1,
-        counts=counts,
-    )
-
 # %% ../../nbs/19d_neighbours.ipynb #1430805e
 def with_clusters(model: Model, rows: Rows, rng: np.random.Generator) -> Model:
     """The model with inducing points at the centres of clusters of the rows in the coordinates of
@@ -390,5 +376,5 @@ def train_on_neighbours(
     for n_rows in SAMPLED_ROWS:
         if not clock.is_over:
             rounds.append(training.climb(rounds[-1].model, n_rows, options.optimiser.max_iter))
-    result = one_after_the_other(rounds)
+    result = reduce(joined_rounds, rounds)
     return replace(result, model=with_clusters(result.model, problem.rows, rng))
