@@ -31,7 +31,7 @@ from sparse_pep.inference.row_sites import (
     searched_sites,
 )
 from .inference.shard import PullBack, Shard, Shards, Stored, Sums, per_row
-from .inference.sharing import EachRow, sharing_of
+from .inference.sharing import InBlocks, sharing_of
 from .kernels import Kernel
 from .likelihoods import Gaussian, Likelihood
 from .likelihoods.coupled import contrasts, to_classes
@@ -265,49 +265,39 @@ def make_shard(
 
 # %% ../nbs/17_model.ipynb #33ae4ac0
 def earlier_covariances(
-    model: Model, earlier: StreamingSummary, c: int, rows: slice
-) -> tuple[ndarray, ndarray, PullBack]:
-    """The covariances of the observations that stand for earlier data and belong to latent function
-    c, in one chunk of `rows`, and their pull-back.
+    model: Model, earlier: StreamingSummary, copies: Sequence[int], chunk: BlockChunk
+) -> tuple[ndarray, list[ndarray], PullBack]:
+    """The covariances of the R observations that stand for earlier data, and their pull-back.
+    They are sums over the latent functions `copies`, which are independent under the prior, so the
+    covariances with the inducing variables of all of them are (KM, R), and those of the
+    observations are added.
     """
-    of_latent = replace(earlier, weights=earlier.weights[c : c + 1])
-    Kug, kgg, pull = memory_covariances(of_latent, model.features, model.kernel)
+    parts = []
+    for c in copies:
+        of_latent = replace(earlier, weights=earlier.weights[c : c + 1])
+        parts.append(memory_covariances(of_latent, model.features, model.kernel))
+    Kug, Kgg, pulls = zip(*parts, strict=True)
 
-    def pull_back(Kuf_bar: ndarray, kff_bar: ndarray) -> ndarray:
-        return to_vector([to_vector(bar) for bar in pull(Kuf_bar, kff_bar)])
-
-    return Kug, kgg, pull_back
-
-
-def coupled_earlier_covariances(
-    model: Model, earlier: StreamingSummary, rows: slice
-) -> tuple[ndarray, ndarray, PullBack]:
-    """The result of `earlier_covariances` for observations that are sums over K contrasts; the
-    covariances with their inducing variables are (KM, R).
-    """
-    copies = range(len(earlier.weights))
-    parts = [earlier_covariances(model, earlier, k, rows) for k in copies]
-    Kug, kgg, pulls = zip(*parts, strict=True)
-
-    def pull_back(Kuf_bar: ndarray, kff_bar: ndarray) -> ndarray:
+    def pull_back(Kuf_bar: ndarray, Kgg_bar: ndarray) -> ndarray:
         bars = np.split(Kuf_bar, len(pulls))
-        return sum(pull(bar, kff_bar) for pull, bar in zip(pulls, bars, strict=True))
+        pulled = [pull(bar, Kgg_bar[0]) for pull, bar in zip(pulls, bars, strict=True)]
+        return sum(to_vector([to_vector(bar) for bar in pair]) for pair in pulled)
 
-    return np.vstack(Kug), sum(kgg), pull_back
+    return np.vstack(Kug), [sum(Kgg)[None]], pull_back
 
 
 def earlier_shards(model: Model, problem: Problem, Kuu: Factor) -> list[Shard]:
     """The observations that stand for earlier data as shards with known sites, one for each latent
-    function that has any. They have the power of the problem.
+    function that has any. They have the power of the problem, and form one block.
     """
     if problem.earlier is None:
         return []
-    coupled = model.likelihood.is_coupled
     n_latent = model.likelihood.n_latent
-    if coupled:
-        copies = n_latent - 1
+    copies = [range(c, c + 1) for c in range(n_latent)]
+    if model.likelihood.is_coupled:
+        copies = [range(n_latent - 1)]
         n_latent = 1
-        Kuu = Factor(block_diag(*[Kuu.lower] * copies), Kuu.jitter)
+        Kuu = Factor(block_diag(*[Kuu.lower] * len(copies[0])), Kuu.jitter)
     shards = []
     for c, observations in enumerate(problem.earlier.observations):
         if len(observations):
@@ -320,10 +310,9 @@ def earlier_shards(model: Model, problem: Problem, Kuu: Factor) -> list[Shard]:
                 latent=c,
                 n_latent=n_latent,
             )
-            covariances = partial(earlier_covariances, model, problem.earlier, c)
-            if coupled:
-                covariances = partial(coupled_earlier_covariances, model, problem.earlier)
-            shards.append(Shard(Kuu, covariances, EachRow(sites, n_inducing=0)))  # one chunk
+            sharing = InBlocks(sites, n_inducing=0, labels=np.zeros(len(ones)))
+            covariances = partial(earlier_covariances, model, problem.earlier, copies[c])
+            shards.append(Shard(Kuu, covariances, sharing))  # one chunk
     return shards
 
 # %% ../nbs/17_model.ipynb #41110082

@@ -108,8 +108,8 @@ def summarise_posterior(
 def memory_covariances(
     memory: StreamingSummary, features: Features, kernel: Kernel
 ) -> tuple[ndarray, ndarray, Callable[..., Any]]:
-    """Covariances of the new inducing variables with the memory's observations (M, R), prior
-    variances of these (R,), and the pull-back of both to dictionaries of derivatives for the kernel
+    """Covariances of the new inducing variables with the memory's observations (M, R), of these
+    among themselves (R, R), and the pull-back of both to dictionaries of derivatives for the kernel
     and for the features, which are 0 for the memory's own features (`memory.kept`).
     NotImplementedError if the covariances of old and new features have no closed form. Cost O(M³ +
     R M²). Equations 16.3 and 16.4 of the site.
@@ -124,15 +124,15 @@ def memory_covariances(
         lower = factorise(K, memory.jitter, "Kuu").lower
         seen = lower.T @ W.T  # in whitened coordinates, where rounding errors are smaller
         Kug = lower @ seen
-        kgg = np.einsum("mr,mr->r", seen, seen)
+        Kgg = seen.T @ seen
     else:
         Kug = K[:M, old] @ W.T
-        kgg = np.einsum("rm,rm->r", W @ K[old, old], W)
+        Kgg = W @ K[old, old] @ W.T
 
-    def pull(Kug_bar: ndarray, kgg_bar: ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+    def pull(Kug_bar: ndarray, Kgg_bar: ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
         bar = np.zeros_like(K)
         bar[:M, old] += Kug_bar @ W
-        bar[old, old] += (W.T * kgg_bar) @ W
+        bar[old, old] += W.T @ Kgg_bar @ W
         if kept:
             bar += memory.jitter * np.diag(np.diag(bar))
         through, own = pull_joint(bar)
@@ -141,7 +141,7 @@ def memory_covariances(
             return through, {name: np.zeros(np.shape(v)) for name, v in names.items()}
         return through, split_own(own, features)
 
-    return Kug, kgg, pull
+    return Kug, Kgg, pull
 
 # %% ../nbs/16_streaming.ipynb #611a2758
 def split_own(own: dict[str, Any], features: Features) -> dict[str, Any]:

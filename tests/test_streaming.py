@@ -33,9 +33,20 @@ def memory_of(model, X, y, power):
     return summarise_posterior(fit.posteriors, fit.log_evidence, model.features)
 
 
+def evidence_of_blocks(Kuu, Kuf, K, targets, noises, power, labels):
+    """log Z_PEP of observations with covariance K and independent noise, in blocks."""
+    V = dense.projected(Kuu, Kuf)
+    D = np.where(labels[:, None] == labels, K - V, 0.0)
+    relative = D / np.sqrt(np.outer(noises, noises))
+    penalty = 0.5 * np.trace(relative)
+    if power:
+        penalty = (1 - power) / (2 * power) * dense.log_det(np.eye(len(K)) + power * relative)
+    return dense.log_normal(targets, V + power * D + np.diag(noises)) - penalty
+
+
 @pytest.mark.parametrize("power", POWERS)
 def test_other_features_are_those_of_the_definition(power):
-    """The memory is a few data more: the dense evidence of both."""
+    """The memory is a block of a few data more: the dense evidence of both."""
     kernel = Matern32(1.1, 0.9)
     noise = 0.05
     old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
@@ -44,17 +55,36 @@ def test_other_features_are_those_of_the_definition(power):
     fit = model_evidence(
         new, Problem(Rows(X[40:], y[40:]), power, earlier=replace(memory, kept=False))
     )
-    W = memory.weights[0]
-    a = Z
-    Kuf = np.hstack([new.features.Kuf(kernel, X[40:]), kernel(new.features.Z, a) @ W.T])
-    kff = np.append(kernel.diag(X[40:]), np.diag(W @ kernel(a) @ W.T))
-    targets = np.append(y[40:], memory.observations[0])
-    noises = np.append(np.full(20, noise), np.ones(len(W)))
-    expected = (
-        dense.log_evidence(new.features.Kuu(kernel), Kuf, kff, targets, noises, power)
-        + memory.log_constant
+    W = np.vstack([np.eye(20, 28), np.pad(memory.weights[0], ((0, 0), (20, 0)))])
+    places = np.vstack([X[40:], Z])
+    expected = evidence_of_blocks(
+        new.features.Kuu(kernel),
+        kernel(new.features.Z, places) @ W.T,
+        W @ kernel(places) @ W.T,
+        np.append(y[40:], memory.observations[0]),
+        np.append(np.full(20, noise), np.ones(len(W) - 20)),
+        power,
+        np.append(np.arange(20), np.full(len(W) - 20, 99)),
     )
-    assert error(fit.log_evidence, expected) < 1e-10
+    assert error(fit.log_evidence, expected + memory.log_constant) < 1e-10
+
+
+@pytest.mark.parametrize("power", POWERS)
+@pytest.mark.parametrize("tight", [False, True])
+def test_the_basis_in_which_a_memory_is_written_does_not_matter(power, tight):
+    old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
+    memory = replace(memory_of(old, X[:40], np.column_stack([y, -y])[:40], 0.5), kept=False)
+    Q = np.linalg.qr(rng.normal(size=(8, 8)))[0]
+    rotated = replace(
+        memory, weights=[Q @ memory.weights[0]], observations=[Q @ memory.observations[0]]
+    )
+    new = Model(Matern32(1.1, 0.9), InducingPoints(Z[::2] + 0.3), Gaussian(0.05))
+    rows = Rows(X[40:], np.column_stack([y, y])[40:])
+    first, second = (
+        model_evidence(new, Problem(rows, power, tight=tight, earlier=one)).log_evidence
+        for one in (memory, rotated)
+    )
+    assert error(first, second) < 1e-10
 
 
 def test_features_without_covariances_in_closed_form_say_so():

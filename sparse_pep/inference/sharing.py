@@ -283,7 +283,7 @@ class InBlocks:
     def release(self, i: int) -> None:
         """Forget the blocks of a chunk if there is no room for all."""
         if not self.keeps_V:
-            del self.unexplained[i], self.kept[0, i]
+            del self.unexplained[i], self.kept[self.sites.latents[0], i]
             self.ready.discard(i)
 
     def block_sites(self, c: int, i: int) -> list[OuterSites]:
