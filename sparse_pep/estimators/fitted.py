@@ -14,13 +14,14 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from . import evidence, export, persistence, predict, summary, update
+from . import evidence, export, persistence, predict, questions, summary, update
 from .arguments import Arguments, seeded
 from .relevance import Relevance, relevance
 from .state import Diagnostics, FittedState, publish, restored_on_failure
 from ..numerics.parameters import to_vector
 from ..numerics.validation import require_whole
 from ..posterior.draws import SampledFunctions
+from ..posterior.questions import Components
 
 # %% auto #0
 __all__ = []
@@ -168,6 +169,18 @@ class FittedEstimator(Arguments):
         than its values, such as `Slope(X, dim=0)`. Its units are those of its targets.
         """
         return predict.predict_f(self._fitted(), X, blocks)
+
+    def predict_components(self, X: predict.Inputs) -> Components:
+        """The contribution of each term of a sum of kernels to the latent function at X (S, D), as
+        an object with `names` and, in the units of `predict_f`, `mean` (P, S), `variance` (P, S)
+        and `covariance` (P, P, S) of P terms; (P, S, C) and (P, P, S, C) for C latent functions
+        or outputs.
+
+        The means add up to that of `predict_f`, and all covariances to its variance. The last part,
+        "mean", is the mean function and the level of the targets, if there are any. Cost that of
+        P(P + 1)/2 predictions.
+        """
+        return questions.predict_components(self._fitted(), X)
 
     def predict_log_density(self, X: predict.Inputs, y: ArrayLike) -> ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, with y in the units or

@@ -1,0 +1,108 @@
+"""What is asked of a fitted model: its parts, with the columns, units and kinds of models that an
+estimator has.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, StackedFeatures, Wavelet
+from sparse_pep.kernels import Constant, Linear, Matern32, Periodic, SquaredExponential, White
+from sparse_pep.means import LinearMean
+
+rng = np.random.default_rng(4)
+X = rng.uniform(-2.0, 2.0, (50, 2))
+F = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
+Y = 3.0 + F + 0.2 * rng.normal(size=50)
+TEST = rng.uniform(-2.0, 2.0, (7, 2))
+Z = X[:12]
+KERNEL = SquaredExponential(1.0, 0.8) + Linear(0.5, active_dims=[1]) + Constant(2.0)
+SEVERAL = StackedFeatures(
+    [
+        InducingPoints(Z),
+        GaussianBlur(Z[:4], 0.3),
+        Wavelet(Z[:3], 0.4, 1.5),
+        Derivative(Z[:2], [0, 1]),
+    ]
+)
+
+
+def untrained(kind=SparsePEPRegressor, **given):
+    given = {"kernel": KERNEL, "n_inducing": 12, "random_state": 0, "training": None} | given
+    return kind(**given)
+
+
+FITTED = {
+    "gaussian": untrained().fit(X, Y),
+    "power 0, tight": untrained(power=0.0, tight=True).fit(X, Y),
+    "power 1": untrained(power=1.0).fit(X, Y),
+    "one term": untrained(kernel=Matern32(1.0, 0.7)).fit(X, Y),
+    "white": untrained(kernel=KERNEL + White(0.1)).fit(X, Y),
+    "features": untrained(features=SEVERAL, kernel=KERNEL * Constant(1.5)).fit(X, Y),
+    "features of a sum": untrained(features=SEVERAL).fit(X, Y),
+    "linear mean": untrained(mean=LinearMean(0.5, [0.1, -0.2])).fit(X, Y),
+    "outputs": untrained().fit(X, np.column_stack([Y, 2.0 - F, 9.0 * Y])),
+    "neighbours": untrained(local=8).fit(X, Y),
+    "blocks": untrained(local="blocks", blocks=np.arange(50) // 10).fit(X, Y),
+    "probit": untrained(SparsePEPClassifier).fit(X, F > 0.0),
+    "classes": untrained(SparsePEPClassifier).fit(X, np.digitize(F, [-0.5, 0.5])),
+    "counts": untrained(SparsePEP, likelihood="poisson").fit(X, rng.poisson(np.exp(F))),
+    "noise that varies": untrained(SparsePEP, likelihood="heteroscedastic_gaussian").fit(X, Y),
+    "counts, neighbours": untrained(SparsePEP, likelihood="poisson", local=8).fit(
+        X, rng.poisson(np.exp(F))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_parts_add_up_to_the_function(name):
+    model = FITTED[name]
+    parts = model.predict_components(TEST)
+    mean, var = model.predict_f(TEST)
+    assert parts.mean.shape == parts.variance.shape == (len(parts.names), *mean.shape)
+    assert_allclose(parts.mean.sum(axis=0), mean, rtol=1e-9, atol=1e-9)
+    assert_allclose(parts.covariance.sum(axis=(0, 1)), var, rtol=1e-9, atol=1e-9)
+    assert np.all(parts.variance > -1e-12)
+
+
+def test_parts_are_those_of_a_dense_process_with_a_point_at_each_row():
+    kernel = SquaredExponential(2.0, 0.5) + Matern32(1.0, 1.5)
+    given = {"features": InducingPoints(X), "noise_variance": 0.05, "standardize": False}
+    model = untrained(kernel=kernel, jitter=0.0, mean=None, **given).fit(X, F)
+    parts = model.predict_components(TEST)
+    K = np.linalg.inv(kernel(X) + 0.05 * np.eye(50))
+    first, second = (k(TEST, X) for k in kernel.kernels)
+    assert parts.names == ("SquaredExponential", "Matern32")
+    assert_allclose(parts.mean[0], first @ K @ F, atol=1e-8)
+    assert_allclose(parts.covariance[0, 1], -np.sum(first @ K * second, axis=1), atol=1e-8)
+    assert_allclose(parts.variance[1], 1.0 - np.sum(second @ K * second, axis=1), atol=1e-8)
+
+
+def test_a_part_is_named_by_its_kind_and_columns_and_the_level_comes_last():
+    kernel = Matern32(active_dims=[1]) * (Constant() + Linear()) + Periodic(active_dims=[0])
+    model = untrained(kernel=kernel + Constant() + Constant(2.0), standardize=True)
+    frame = pd.DataFrame(X, columns=["width", "height"])
+    parts = model.fit(frame, Y).predict_components(frame)
+    assert parts.names == (
+        "Matern32[height] * (Constant + Linear)",
+        "Periodic[width]",
+        "Constant",
+        "Constant (2)",
+        "mean",
+    )
+    assert_allclose(parts.mean[-1], Y.mean())
+    assert not parts.variance[-1].any()
+
+
+def test_a_model_that_was_loaded_has_the_same_parts(tmp_path):
+    for name in ("neighbours", "classes"):
+        FITTED[name].save(tmp_path / "model.npz")
+        parts = load(tmp_path / "model.npz").predict_components(TEST)
+        assert_allclose(parts.mean, FITTED[name].predict_components(TEST).mean, rtol=1e-12)
+
+
+def test_parts_beyond_the_data_come_with_a_warning():
+    with pytest.warns(UserWarning, match="beyond the training data"):
+        FITTED["gaussian"].predict_components(TEST + 50.0)
