@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
+from numpy.typing import ArrayLike
 
 from ..features.points import Features
 from ..kernels import Kernel, Sum
@@ -72,10 +73,10 @@ class FeaturesOfSum(Features):
     def __len__(self) -> int:
         return len(self.features)
 
-    def Kuf(self, kernel: Kernel, X: ndarray) -> ndarray:
+    def Kuf(self, kernel: Kernel, X: ArrayLike) -> ndarray:
         """Their covariances (M, n) with the sums of parts that the rows of X describe."""
         assert isinstance(kernel, SumsOfParts)
-        inputs, weights = kernel.split(X)
+        inputs, weights = kernel.split(np.asarray(X))
         parts = zip(kernel.kernels, weights, strict=True)
         return sum(weight * self.features.Kuf(part, inputs) for part, weight in parts)
 
