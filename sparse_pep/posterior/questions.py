@@ -29,7 +29,7 @@ def no_parameters(bar: ndarray) -> Parameters:
     """The derivatives of covariances that have no trained parameters."""
     return {}
 
-
+# %% ../../nbs/21b_questions.ipynb #233e332c
 @dataclass(frozen=True, eq=False, repr=False)
 class SumsOfParts(Kernel):
     """The covariance of sums Σ_p w_p f_p(x), where f_p has the p-th of P kernels. A row of inputs
@@ -63,7 +63,7 @@ class SumsOfParts(Kernel):
         inputs, _ = self.split(X)
         return np.hstack([kernel.coordinates(inputs) for kernel in self.kernels])
 
-
+# %% ../../nbs/21b_questions.ipynb #6ab1b8f6
 @dataclass(frozen=True, eq=False)
 class FeaturesOfSum(Features):
     """The inducing variables of f = Σ_p f_p."""
@@ -142,7 +142,7 @@ class Components:
             covariance=np.pad(self.covariance, room),
         )
 
-
+# %% ../../nbs/21b_questions.ipynb #f21154ae
 def term_names(kernel: Kernel, columns: Sequence[str]) -> tuple[str, ...]:
     """A name for each term of a kernel, with those of its active columns among `columns`; terms
     with the same name are numbered.
