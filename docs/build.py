@@ -28,8 +28,8 @@ from docs.notebook import markdown, process
 from docs.quarto import ROOT
 
 HERE = ROOT / "docs"
-ASSETS = ("site.css", "frame.css", "site.js", "power.js", "favicon.svg")
-STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg", "power.js")  # for Quarto
+ASSETS = ("site.css", "frame.css", "site.js", "power.js", "moving.js", "favicon.svg")
+STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg", "power.js", "moving.js")
 
 
 @dataclass(frozen=True)

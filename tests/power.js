@@ -1,66 +1,96 @@
 // What `test_power.py` does to a figure that moves, and what the figure then shows.
 async function setStates(states) {
-  const figure = document.querySelector(".moving"), found = [];
-  for (const state of states) {
-    Object.assign(figure.state, state);
+  const { figure } = document.querySelector(".moving"), { elements } = figure.form, found = [];
+  for (const { labels, Z, ...state } of states) {
+    for (const [name, value] of Object.entries(state)) elements[name].value = value;
+    elements.labels.checked = labels;
+    figure.points.Z = Z;
     for (let i = 0; i < 2000 && figure.frame(); i++);
     for (let i = 0; i < 40; i++) figure.frame();
-    const { x, y } = figure.state, before = powerEP.prior(figure.state), limits = state.labels ? null : powerEP.bounds(figure.state, before);
-    found.push({ x, y, evidence: figure.q.evidence, ...figure.own, limits, gradient: powerEP.gradient(figure.state, before, figure.q), exact: figure.dense.evidence });
+    const { x, y } = figure.state, before = powerEP.prior(figure.state), limits = labels ? null : powerEP.bounds(figure.state, before);
+    found.push({ x, y, evidence: figure.q.evidence, ...figure.own, limits, gradient: powerEP.gradient(figure.state, before, figure.q), exact: figure.exact.evidence });
   }
   return found;
 }
 
 async function use() {
-  const figure = document.querySelector(".moving"), svg = figure.querySelector("svg"), said = {};
+  const form = document.querySelector(".moving"), { figure } = form, svg = form.querySelector("svg"), said = {};
   const press = (key) => svg.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
-  const button = (words) => [...figure.querySelectorAll("button")].find((one) => one.textContent === words).click();
+  const button = (words) => [...form.querySelectorAll("button")].find((one) => one.textContent === words).click();
   const pointer = (type, target, x, y) => target.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: y, buttons: 1, pointerId: 1, bubbles: true }));
   svg.setPointerCapture = () => {};
-  for (let i = 0; i < 100 && !figure.querySelector("p").textContent; i++) await wait(100);
+  for (let i = 0; i < 100 && !form.querySelector("p").textContent; i++) await wait(100);
   said.picture = document.querySelectorAll("img").length;
-  said.words = figure.querySelector("p").textContent;
-  said.Z = [...figure.state.Z];
+  said.words = form.querySelector("p").textContent;
+  said.Z = [...figure.points.Z];
   press("PageDown"); press("ArrowRight");
-  said.byKey = [...figure.state.Z];
+  said.byKey = [...figure.points.Z];
   press("Delete");
-  said.afterDelete = figure.state.Z.length;
+  said.afterDelete = figure.points.Z.length;
   button("Add inducing point"); button("Add data point");
-  said.added = [figure.state.Z.length, figure.state.x.length];
+  said.added = [figure.points.Z.length, figure.points.x.length];
   figure.frame();
-  const mark = svg.querySelector('[data-point="x 10"]'), box = mark.getBoundingClientRect(), before = figure.state.y[10];
+  const mark = svg.querySelector(`[data-point="${figure.points.Z.length + 10}"]`), box = mark.getBoundingClientRect(), before = figure.points.y[10];
   pointer("pointerdown", mark, box.x, box.y); pointer("pointermove", svg, box.x + 30, box.y - 40);
-  said.dragged = [figure.state.x[10], figure.state.y[10] - before];
+  said.dragged = [figure.points.x[10], figure.points.y[10] - before];
   button("Remove");
-  said.removed = figure.state.x.length;
-  const slider = figure.querySelector('[name="power"]');
+  said.removed = figure.points.x.length;
+  const slider = form.querySelector('[name="power"]');
   slider.value = 0.25; slider.dispatchEvent(new Event("input", { bubbles: true }));
+  figure.frame();
   said.power = figure.state.power;
   button("Reset");
-  said.reset = [figure.state.Z.length, figure.state.power];
   figure.frame();
+  said.reset = [figure.points.Z.length, figure.state.power];
   const start = figure.q.evidence;
   button("Train");
   for (let i = 0; i < 200 && figure.steps > 0; i++) await wait(100);
   while (figure.frame());
   said.gain = figure.q.evidence - start;
-  button("Values or labels");
+  form.querySelector('[name="labels"]').click();
   const drawn = new Set();
   for (let i = 0; i < 30; i++) { await new Promise(requestAnimationFrame); drawn.add(figure.q.evidence); }
   said.drawn = drawn.size;
-  while (figure.state.Z.length) button("Remove");
+  while (figure.points.Z.length) button("Remove");
   figure.frame();
   said.empty = figure.q.evidence;
-  said.inputs = [...figure.querySelectorAll("input")].every((one) => one.labels.length === 1);
+  said.inputs = [...form.querySelectorAll("input")].every((one) => one.labels.length === 1);
   return said;
 }
 
 async function moveOther() {
-  const figure = document.querySelector(".moving"), svg = figure.querySelector("svg");
-  for (let i = 0; i < 100 && !figure.words; i++) await wait(100);
-  const first = svg.innerHTML, input = figure.querySelector("input");
+  const form = document.querySelector(".moving"), svg = form.querySelector("svg"), input = form.querySelector("input"), { figure } = form;
+  const first = svg.innerHTML;
+  form.querySelector("button").click();
   input.value = 1; input.dispatchEvent(new Event("input", { bubbles: true }));
-  figure.querySelector("button").click();
   figure.frame();
   return [first !== svg.innerHTML, svg.querySelectorAll("path").length, /NaN|undefined/.test(svg.innerHTML + figure.words), figure.words];
+}
+
+// Whatever a hand does, quickly: what is drawn are numbers, and frames that come in time.
+async function attack(clumsy) {
+  const form = document.querySelector(".moving"), { figure } = form, wrong = [], times = [];
+  const chance = (() => { let seed = 1; return () => (seed = (seed * 16807) % 2147483647) / 2147483647; })();
+  const pick = (list) => list[Math.floor(chance() * list.length)];
+  addEventListener("error", ({ message }) => wrong.push(message));
+  form.setPointerCapture = () => {};
+  const svg = form.querySelector("svg");
+  svg.setPointerCapture = () => {};
+  const pointer = (type, target) => target.dispatchEvent(new PointerEvent(type, { clientX: 2000 * chance() - 300, clientY: 1500 * chance() - 300, buttons: 1, pointerId: 1, pointerType: "touch", bubbles: true }));
+  for (let i = 0; i < clumsy; i++) {
+    const input = pick([...form.querySelectorAll("input")]), ends = [input.min, input.max, (+input.min + +input.max) / 2];
+    if (input.type === "checkbox") input.checked = chance() < 0.5;
+    else if (input.type === "range") input.value = pick(ends);
+    for (let j = chance() < 0.1 ? 60 : 1; j > 0; j--) pick([...form.querySelectorAll("button:not([type=reset])")])?.click();
+    for (const key of ["PageUp", "ArrowUp", "Delete", "ArrowLeft", "PageDown"]) svg.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    pointer("pointerdown", pick([svg, ...svg.querySelectorAll(".hand")]));
+    pointer("pointermove", svg);
+    form.style.display = i % 7 ? "" : "none";
+    const start = performance.now();
+    figure.frame();
+    times.push(performance.now() - start);
+    const drawn = [...form.querySelectorAll("svg")].map((one) => one.outerHTML).join() + figure.words;
+    if (/NaN|undefined|Infinity/.test(drawn)) wrong.push([figure.words, JSON.stringify(figure.state)]);
+  }
+  return { wrong, slow: times.sort((a, b) => a - b)[Math.floor(0.9 * times.length)], most: [figure.points.Z.length, figure.points.x.length] };
 }
