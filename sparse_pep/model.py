@@ -203,6 +203,24 @@ class BlockCovariances:
 
         return Kuf, [Kbb for Kbb, _ in parts], pull
 
+# %% ../nbs/17_model.ipynb #9f74fcf5
+def prior_mean(model: Model, X: ndarray) -> ndarray:
+    """The prior mean (N,) or (N, K) of f at the rows of X, or of the functionals they describe."""
+    if not model.kernel.of_functionals:
+        return model.mean(X)
+    places, share = model.kernel.affine_rows(X)
+    origins = np.zeros_like(places)
+    return (model.mean(places).T - (1.0 - share) * model.mean(origins).T).T
+
+
+def pull_prior_mean(model: Model, X: ndarray, bar: ndarray) -> Parameters:
+    """Derivatives in the parameters of the mean function, from those in `prior_mean`."""
+    if not model.kernel.of_functionals:
+        return model.mean.pull(X, bar)
+    places, share = model.kernel.affine_rows(X)
+    through_origin = model.mean.pull(np.zeros_like(places), ((share - 1.0) * bar.T).T)
+    return added([model.mean.pull(places, bar), through_origin])
+
 # %% ../nbs/17_model.ipynb #8c8ac097
 def known_sites(model: Model, rows: Rows, targets: TargetRows, tight: bool) -> KnownSites:
     """The sites of rows with Gaussian noise."""
@@ -243,8 +261,8 @@ def make_shard(
     if problem.own_powers and rows.power is not None:
         power = rows.power
     power, weight = per_row(len(X), power=power, weight=rows.weight)
-    offset = model.mean(X).T
-    pull_mean = partial(model.mean.pull, X)
+    offset = prior_mean(model, X).T
+    pull_mean = partial(pull_prior_mean, model, X)
     sites: Sites
     if model.likelihood.sites_known:
         targets = TargetRows((y.T - offset).T, power, weight, pull_mean)
@@ -494,7 +512,7 @@ def model_predict(
                 mean[c, ..., rows], var[c, rows] = predict_f(posterior, own, kss)
 
     map_chunks(work, chunk_slices(len(X), len(model.features)))
-    return stack_if_several(mean) + model.mean(X).T, stack_if_several(var)
+    return stack_if_several(mean) + prior_mean(model, X).T, stack_if_several(var)
 
 # %% ../nbs/17_model.ipynb #f955d8ad
 def class_moments(mean: ndarray, var: ndarray, prior: ndarray) -> tuple[ndarray, ndarray]:
@@ -520,7 +538,7 @@ def coupled_predict(model: Model, posterior: Posterior, X: ndarray) -> tuple[nda
             mean[:, rows], cov[..., rows] = class_moments(of_contrasts, var, prior)
 
     map_chunks(work, chunk_slices(len(X), C * len(model.features)))
-    return mean + model.mean(X).T, cov
+    return mean + prior_mean(model, X).T, cov
 
 # %% ../nbs/17_model.ipynb #6e2b8f11
 def model_mean(model: Model, posteriors: Sequence[Posterior], X: ndarray) -> ndarray:
@@ -542,7 +560,7 @@ def model_mean(model: Model, posteriors: Sequence[Posterior], X: ndarray) -> nda
     else:
         with one_blas_thread():
             map_chunks(work, chunk_slices(len(X), len(model.features)))
-    return stack_if_several(mean) + model.mean(X).T
+    return stack_if_several(mean) + prior_mean(model, X).T
 
 # %% ../nbs/17_model.ipynb #96cd0ff4
 def variance_factor(posterior: Posterior) -> ndarray:
@@ -616,7 +634,9 @@ def loo_predict(model: Model, fit: Fit, problem: Problem) -> tuple[ndarray, ndar
         var = stack_if_several(var)
     offsets = []
     for piece in rows.pieces():
-        offsets.append(np.broadcast_to(model.mean(piece.X).T, (*mean.shape[:-1], piece.n_data)))
+        offsets.append(
+            np.broadcast_to(prior_mean(model, piece.X).T, (*mean.shape[:-1], piece.n_data))
+        )
     return mean + np.concatenate(offsets, axis=-1), var
 
 # %% ../nbs/17_model.ipynb #85a84304
@@ -669,10 +689,10 @@ def model_covariance(
     if model.likelihood.is_coupled:
         V = solve_lower(posteriors[0].Kuu, Kus)
         mean, own = class_posteriors(posteriors[0])
-        return mean @ V + model.mean(X).T, Kss - V.T @ V + V.T @ own @ V
+        return mean @ V + prior_mean(model, X).T, Kss - V.T @ V + V.T @ own @ V
     parts = [predict_f_cov(posterior, Kus, Kss) for posterior in posteriors]
     mean, cov = (stack_if_several(part) for part in zip(*parts, strict=True))
-    return mean + model.mean(X).T, cov
+    return mean + prior_mean(model, X).T, cov
 
 # %% ../nbs/17_model.ipynb #66bfeed2
 def model_posterior(

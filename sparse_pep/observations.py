@@ -144,6 +144,15 @@ class Observed(Kernel):
 
         return np.ascontiguousarray(K), pull_back
 
+    def affine_rows(self, X: ndarray) -> tuple[ndarray, ndarray]:
+        """Points (N, D) and shares (N,) with Lₙm = m(point) − (1 − share) m(0) for the functionals
+        of X and every affine m. Equation 22.3 of the site.
+        """
+        windows = self.windows(X)
+        places = np.where(windows.sloped[:, None], windows.direction, windows.centre)
+        places = places - windows.level[:, None] * (windows.centre + windows.shift)
+        return places, 1.0 - windows.level - windows.sloped
+
     def diag_vjp(self, X: ndarray) -> Covariances:
         """The variances (N,) of the functionals, and their pull-back, see `Kernel.diag_vjp`."""
         return variances_vjp(self.kernel, self.windows(X))

@@ -38,7 +38,7 @@ def encoded_data(ingested: Ingested, encoder: Encoder, options: Arguments, run: 
     observed = ingested.observed
     if observed is None:
         return values
-    require_no_mean_and_local(options)
+    require_not_local(options)
     require_single_function(encoder.likelihood)
     rows, parts = functional_rows(observed.observations, encoder)
     known = np.broadcast_to(rows.known_variance, rows.n_data)
@@ -50,14 +50,13 @@ def encoded_data(ingested: Ingested, encoder: Encoder, options: Arguments, run: 
     return replace(data, values=values, parts=parts)
 
 
-def require_no_mean_and_local(options: Arguments) -> None:
-    """Raise a ValueError if an argument is given that needs a table of function values."""
-    for name in ("mean", "local"):
-        if (value := getattr(options, name)) is not None:
-            raise ValueError(
-                f"`{name}` needs a table of function values: with observations, or "
-                f"`monotone`, it must be None; got {short_repr(value)}."
-            )
+def require_not_local(options: Arguments) -> None:
+    """Raise a ValueError if `local` is given, which needs a table of function values."""
+    if options.local is not None:
+        raise ValueError(
+            "`local` needs a table of function values: with observations, or "
+            f"`monotone`, it must be None; got {short_repr(options.local)}."
+        )
 
 
 def require_single_function(likelihood: Likelihood) -> None:

@@ -20,7 +20,6 @@ from .state import FittedState
 from ..inference import Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.heteroscedastic import GaussianByRow
-from ..means import ConstantMean, ZeroMean
 from ..model import predictive_log_density, stack_if_several
 from ..numerics.validation import as_floats, require_each, require_finite, short_repr
 from ..observations import SIGN, Observation, Observed
@@ -125,15 +124,11 @@ def functional_moments(state: FittedState, observation: Observation) -> Moments:
     D = state.columns.n_inputs
     model = state.model
     width = observation.X.shape[1]
-    known_mean = type(model.mean) in (ZeroMean, ConstantMean)
-    if width != D or observation.code == SIGN or state.local is not None or not known_mean:
+    if width != D or observation.code == SIGN or state.local is not None:
         raise ValueError(
             f"`X` of {type(observation).__name__} must have {D} columns, and be no SlopeSign, "
-            "whose slopes `Slope` asks for; the model needs a constant mean, "
-            "training='lbfgs' and local=None."
+            "whose slopes `Slope` asks for; the model needs training='lbfgs' and local=None."
         )
-    if not observation.level:  # a constant has no slopes and no differences
-        model = replace(model, mean=ZeroMean())
     if not model.kernel.of_functionals:
         model = replace(model, kernel=Observed(model.kernel, D))
     rows = state.encoder.inputs(observation.rows())

@@ -213,6 +213,12 @@ class Kernel(ActiveColumns):
 
         return kff, pull
 
+    def affine_rows(self, X: ndarray) -> tuple[ndarray, ndarray]:
+        """Points and shares of m(0) that give the prior means of the rows of X, if these describe
+        functionals. Here they are inputs.
+        """
+        return X, np.ones(len(X))
+
     def __call__(self, X1: ArrayLike, X2: ArrayLike | None = None) -> ndarray:
         """The covariance matrix k(X1, X2) (M, n). With X1 alone it is the covariance of f(X1)
         with itself (M, M).

@@ -18,7 +18,7 @@ from ..inference.shard import added_parts
 from ..kernels import Categorical, Kernel, SquaredExponential
 from ..kernels.base import Combination
 from ..likelihoods import Gaussian, Likelihood
-from ..model import Model, value_kernel_and_likelihood
+from ..model import Model, prior_mean, value_kernel_and_likelihood
 from ..numerics.linalg import factorise, solve_lower
 from ..numerics.threads import chunk_slices, one_blas_thread
 from ..regression import evidence_from_sums, gaussian_sums
@@ -160,7 +160,7 @@ def noise_evidences(model: Model, rows: Rows, noises: Sequence[float]) -> ndarra
         part = rows.at(chunk)
         V = solve_lower(Kuu, model.features.Kuf(model.kernel, part.X))
         dff, _ = unexplained_variance(model.kernel.diag(part.X), V)
-        y = (part.y.T - model.mean(part.X).T).T
+        y = (part.y.T - prior_mean(model, part.X).T).T
         for noise in noises:
             variance = noise + part.known_variance
             of_part = gaussian_sums(V, dff, y, variance, 0.5, part.weight)
