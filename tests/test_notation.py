@@ -75,17 +75,18 @@ def general():
 
 
 def local(page):
-    """The letters that a page defines for itself, in the lists under "Letters of this page" or
-    "section".
+    """The letters that a page defines for itself, in the folded table that closes it, or in a list
+    under "Letters of this page" or "section".
     """
-    listed = re.findall(
-        r"\*\*Letters of this (?:page|section)\.\*\*.*?\n\n((?:- .*\n?)+)", "\n".join(texts(page))
-    )
+    text = "\n".join(texts(page))
+    listed = re.findall(r"\*\*Letters of this (?:page|section)\.\*\*.*?\n\n((?:- .*\n?)+)", text)
     items = [
         line[2:].partition(" is ")[0].partition(" are ")[0]
         for block in listed
         for line in block.splitlines()
     ]
+    _, _, table = text.rpartition("<summary>Letters of this page</summary>")
+    items += [line.split("|")[1] for line in table.splitlines() if line.startswith("| $")]
     return set().union(*(first_letters(item) for item in items), set())
 
 
@@ -114,3 +115,11 @@ def test_letters_are_read_as_they_are_printed():
     ]
     assert list(letters(formula)) == found
     assert first_letters(r"$r, \hat r_n$") == {"r", r"\hat r"}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "19d_neighbours"])
+def test_letters_are_listed_once_at_the_end_of_a_page(page):
+    cells = list(texts(page))
+    listing = [k for k, text in enumerate(cells) if "<summary>Letters of this page" in text]
+    assert listing in ([], [len(cells) - 1])
+    assert "**Letters of this" not in "\n".join(cells)
