@@ -22,6 +22,14 @@ from sparse_pep.training.strategies import Growth, Trial
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0.0, 6.0, (120, 1))
 y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=120)
+
+
+@pytest.fixture(autouse=True)
+def growth_alone(monkeypatch):
+    """The exact process of few rows, which comes before growth, has tests of its own."""
+    monkeypatch.setattr("sparse_pep.estimators.strategies.MOST_INPUTS", (0, 0))
+
+
 AUTO = {"n_inducing": "auto", "random_state": 0}
 
 

@@ -68,7 +68,12 @@ class Arguments(BaseEstimator):
         Inducing features at the start of training; by default `n_inducing` points chosen by
         k-means. A list combines features of several kinds.
     n_inducing : int or "auto"
-        Number M of inducing points if `features` is not given. The cost grows as NM². "auto" trains
+        Number M of inducing points if `features` is not given. The cost grows as NM². With "auto",
+        up to 1000 distinct rows of X in memory (400 where the noise is not Gaussian) are all
+        inducing points, which stay where they are: the process is then exact at every power, unless
+        trained points predict left-out rows clearly better (`sparse_pep.training.exact`). This
+        needs `training` "auto" or by L-BFGS without restarts or a checkpoint, and no argument that
+        asks for an approximation. Otherwise "auto" trains
         with 25, 50 and 100 points, and with twice as many again as long as this gains more than
         0.01 nats per data point: of log evidence with Gaussian noise at power 0, otherwise of
         leave-one-out log density. A larger number is kept only if it gains so much over the one

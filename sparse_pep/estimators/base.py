@@ -5,7 +5,7 @@
 # %% ../../nbs/internals/estimators/base.ipynb #96353822
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
@@ -146,6 +146,8 @@ class PowerEPEstimator(FittedEstimator):
         negative), `unexplained_variance` (the mean of D over the data, in units of y²) and its
         fraction of the prior variance, `determined_directions`, `learned_nothing` (whether the
         predictions are those of the prior), `n_lengthscales` (the number that were trained),
+        `exact` (where the process is exact: the leave-one-out log density with each kernel that was
+        compared, in nats per row),
         `race` (where several ways to train were compared: the mean log density of each on held-out
         rows, in nats per row), `race_won_by`, `race_held_out` (the number of these rows; with
         hyper-parameters from neighbours the trace is that of their objective),
@@ -259,11 +261,12 @@ class PowerEPEstimator(FittedEstimator):
         run: Run,
     ) -> FittedState:
         """The state after training."""
+        jitter = self.jitter if result.problem is None else result.problem.jitter
         model = TrainedModel(
             kind=type(self),
             columns=columns.widened(value_range(encoder, data)),
             encoder=encoder,
-            settings=Settings.of(self, data),
+            settings=replace(Settings.of(self, data), jitter=jitter),
             data=data,
             result=result,
             record=result.diagnostics(self.fixed),

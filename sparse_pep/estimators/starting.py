@@ -179,10 +179,9 @@ def chosen_features(
         return features
     if features is not None:
         return StackedFeatures(features)
-    grows = isinstance(options.n_inducing, str)
     number = number_of_points(options)
     Z = kmeans_points(places.X, number, rng, weights_of(places), kernel.categorical_dims)
-    if len(Z) < number and not grows:
+    if len(Z) < number == options.n_inducing:
         warn_caller(
             f"`n_inducing` reduced from {number} to {len(Z)}: there are only {len(Z)} distinct "
             "rows in X.",

@@ -15,6 +15,7 @@ from ..inference import Rows
 from ..observations import SIGN
 from ..race import Race
 from ..training import LBFGS, TrainingOptions, train
+from ..training.exact import Exact
 from sparse_pep.training.strategies import (
     Growth,
     Guarded,
@@ -30,6 +31,29 @@ def training_options(options: Arguments) -> TrainingOptions:
     """What the arguments of an estimator say of training."""
     optimiser = options._trainer or LBFGS()
     return TrainingOptions(optimiser, fixed=options.fixed, progress=bool(options.verbose))
+
+
+MOST_INPUTS = (1000, 400)  # distinct ones of an exact process; where the noise is not Gaussian
+
+
+def may_be_exact(options: Arguments, data: Data) -> bool:
+    """Whether nothing is asked for that the exact process does not have."""
+    if isinstance(options.training, LBFGS):
+        by_itself = options.training.n_restarts == 0 and options.training.checkpoint is None
+    else:
+        by_itself = options.training in ("auto", "lbfgs")
+    asked = (
+        options.blocks is not None,
+        options.tight,
+        bool(options.monotone),
+        options.features is not None,
+        options.n_inducing != "auto",
+        options.local is not None,
+        isinstance(options.power, str) and options.power == "held_out",
+        "features.Z" in options.fixed,
+        np.all(data.constant),
+    )
+    return by_itself and data.in_memory and not any(asked)
 
 
 def training_of(options: Arguments, data: Data) -> Strategy:
@@ -94,6 +118,9 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
         strategy = Guarded(strategy)
     if compares_ways(options, data):
         strategy = Race(data.unique_rows, open_kernel, strategy)
+    if may_be_exact(options, data):
+        trained = training_of(options, data)
+        strategy = Exact(data.unique_rows, trained, strategy, MOST_INPUTS, open_kernel)
     return with_power_by_name(options, data, strategy)
 
 

@@ -36,6 +36,9 @@ def rows_of_fit(state: FittedState) -> Lines:
     if "n_evaluations" in record:
         counts = f"{state.report.n_iter} iterations, {record['n_evaluations']} evaluations"
         rows.append(("training", f"{counts}, {record['n_rejected']} rejected"))
+    for label, score in record.get("exact", {}).items():
+        words = f"{label}: {score:.3f} nats per row, leave-one-out log density"
+        rows.append(("kernel", words))
     return rows + rows_of_race(record)
 
 
@@ -77,6 +80,8 @@ def rows_of_model(state: FittedState) -> Lines:
         power += ", tight form"
     features = state.model.features
     variables = f"{len(features)} {type(features).__name__}"
+    if "exact" in state.report.diagnostics:
+        variables = f"exact: all {len(features)} distinct rows of X"
     n_functions = number_of_functions(state)
     if n_functions > 1:
         variables += f" x {n_functions}"
@@ -94,7 +99,8 @@ def rows_of_model(state: FittedState) -> Lines:
 def rows_of_growth(record: Diagnostics) -> Lines:
     """The rows about the numbers of inducing points that were tried, if several were."""
     if "inducing_sweep" not in record:
-        return []
+        ended = record.get("growth_ended")
+        return [] if ended is None else [("growth ended", ended)]
     (_, sizes), (measure, values) = record["inducing_sweep"].items()
     tried = ", ".join(f"{M} ({value:.3f})" for M, value in zip(sizes, values, strict=True))
     return [

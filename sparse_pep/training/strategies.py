@@ -329,6 +329,20 @@ class Trial(NamedTuple):
     gap: float  # between the bounds on the exact evidence, likewise; ∞ where there are none
 
 
+def mean_left_out(result: TrainingResult, problem: Problem, start: object = None) -> float:
+    """The mean log density of a target given all others, in nats, from sites that are searched for
+    from a `start`. Cost 6NM² flops.
+    """
+    fit = model_evidence(result.model, problem, start)
+    density = model_leave_one_out(result.model, fit, problem)
+    pieces = problem.rows.pieces()
+    weight = np.concatenate([np.broadcast_to(piece.weight, piece.n_data) for piece in pieces])
+    proper = np.isfinite(density)
+    if not np.any(proper):
+        return -np.inf
+    return float(np.average(density[proper], weights=weight[proper]))
+
+
 def score_size(result: TrainingResult, problem: Problem) -> Trial:
     """The trained model with its score. Cost 8NM² flops."""
     gap = np.inf
@@ -337,15 +351,7 @@ def score_size(result: TrainingResult, problem: Problem) -> Trial:
         gap = high - low
         if problem.power == 0.0:
             return Trial(result, "log_evidence", low, gap)
-    fit = model_evidence(result.model, problem, result.start)
-    density = model_leave_one_out(result.model, fit, problem)
-    pieces = problem.rows.pieces()
-    weight = np.concatenate([np.broadcast_to(piece.weight, piece.n_data) for piece in pieces])
-    proper = np.isfinite(density)
-    mean = -np.inf
-    if np.any(proper):
-        mean = float(np.average(density[proper], weights=weight[proper]))
-    return Trial(result, "log_density", mean, gap)
+    return Trial(result, "log_density", mean_left_out(result, problem, result.start), gap)
 
 
 def best_trial(trials: Sequence[Trial]) -> Trial:
