@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, StackedFeatures, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern32, Periodic, SquaredExponential, White
+from sparse_pep.likelihoods import Binomial, Tobit
 from sparse_pep.means import LinearMean
 
 rng = np.random.default_rng(4)
@@ -106,3 +107,88 @@ def test_a_model_that_was_loaded_has_the_same_parts(tmp_path):
 def test_parts_beyond_the_data_come_with_a_warning():
     with pytest.warns(UserWarning, match="beyond the training data"):
         FITTED["gaussian"].predict_components(TEST + 50.0)
+
+
+TARGETS = {
+    "poisson": rng.poisson(np.exp(F)),
+    "negative_binomial": rng.poisson(np.exp(F)),
+    "binomial": rng.binomial(5, 0.5, 50),
+    "gamma": np.exp(F),
+    "weibull": np.exp(F),
+    "beta": 1.0 / (1.0 + np.exp(-F)),
+    "student_t": Y,
+    "heteroscedastic_gaussian": Y,
+    "gaussian": Y,
+    "tobit": np.maximum(F, 0.0),
+    "ordinal": np.digitize(F, [-0.5, 0.5]).astype(float),
+}
+SPECIAL = {"binomial": Binomial(5), "tobit": Tobit(0.1, 0.0, None)}
+
+
+def of_likelihood(name, **given):
+    given = {"kernel": SquaredExponential(1.0, 0.8)} | given
+    return untrained(SparsePEP, likelihood=SPECIAL.get(name, name), **given).fit(X, TARGETS[name])
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_probabilities_of_thresholds_invert_the_quantiles(name):
+    model = of_likelihood(name)
+    ends = model.predict_quantiles(TEST, [0.2, 0.7])
+    low, high = ends.T
+    if name in ("poisson", "negative_binomial", "binomial", "ordinal", "tobit"):
+        assert np.all(model.predict_probability(TEST, above=high) <= 0.3 + 1e-7)
+        assert np.all(model.predict_probability(TEST, below=high) <= 0.7 + 1e-7)
+        return
+    assert_allclose(model.predict_probability(TEST, above=high), 0.3, atol=1e-6)
+    assert_allclose(model.predict_probability(TEST, below=low), 0.2, atol=1e-6)
+    assert_allclose(model.predict_probability(TEST, above=low, below=high), 0.5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_probabilities_of_thresholds_agree_with_draws(name):
+    model = of_likelihood(name)
+    y = model.sample_y(TEST, 4000, random_state=1)
+    t = np.median(y)
+    above = model.predict_probability(TEST, above=t)
+    between = model.predict_probability(TEST, above=t - 1.0, below=t + 1.0)
+    assert_allclose(above, np.mean(y > t, axis=1), atol=0.035)
+    assert_allclose(between, np.mean((y > t - 1.0) & (y < t + 1.0), axis=1), atol=0.035)
+
+
+@pytest.mark.parametrize(
+    "name", ["gamma", "beta", "student_t", "heteroscedastic_gaussian", "gaussian"]
+)
+def test_probabilities_of_thresholds_differentiate_to_the_density(name):
+    model = of_likelihood(name)
+    t = np.full(len(TEST), np.median(TARGETS[name]))
+    step = 1e-4
+    slope = model.predict_probability(TEST, above=t - step, below=t + step) / (2.0 * step)
+    assert_allclose(np.log(slope), model.predict_log_density(TEST, t), atol=1e-5)
+
+
+def test_whole_numbers_are_counted_once():
+    model = of_likelihood("poisson")
+    below, above = (model.predict_probability(TEST, **{side: 2}) for side in ("below", "above"))
+    two = np.exp(model.predict_log_density(TEST, np.full(7, 2)))
+    assert_allclose(below + above + two, 1.0, atol=1e-7)
+    assert_allclose(model.predict_probability(TEST, above=1.5, below=2.5), two, atol=1e-7)
+    assert_allclose(model.predict_probability(TEST, above=-0.5), 1.0)
+
+
+def test_thresholds_have_the_units_of_each_output_and_may_be_infinite():
+    model = untrained(standardize=True).fit(X, np.column_stack([Y, 100.0 * Y]))
+    first, second = model.predict_probability(TEST, above=3.2).T
+    assert np.all(second > first)
+    single = untrained(standardize=True).fit(X, Y)
+    assert_allclose(first, single.predict_probability(TEST, above=3.2), rtol=1e-7)
+    assert_allclose(single.predict_probability(TEST, above=-np.inf, below=np.inf), 1.0)
+    assert not single.predict_probability(TEST, above=5.0, below=3.0).any()
+
+
+def test_thresholds_that_are_none_are_refused():
+    model = FITTED["gaussian"]
+    with pytest.raises(ValueError, match="`above` or `below` must be given"):
+        model.predict_probability(TEST)
+    for bad in ([1.0, 2.0], np.nan, "high"):
+        with pytest.raises(ValueError, match="`above` must"):
+            model.predict_probability(TEST, above=bad)

@@ -274,6 +274,12 @@ def fit_command(
     "probability.",
 )
 @click.option(
+    "--above",
+    type=FiniteRange(),
+    metavar="T",
+    help="Write also the column p_above, the probability that the target is greater than T.",
+)
+@click.option(
     "--in-pieces",
     is_flag=True,
     help="For data larger than memory: read a file or a folder of files, and write to a "
@@ -282,14 +288,20 @@ def fit_command(
 @csv_options
 @json_option
 def predict_command(
-    model: str, out: str | None, interval: float | None, as_json: bool, **values: object
+    model: str,
+    out: str | None,
+    interval: float | None,
+    above: float | None,
+    as_json: bool,
+    **values: object,
 ) -> None:
     """Predict the rows of the CSV or Parquet file DATA with a model file written by `fit`.
 
     Writes one row for each row of DATA, in the same order. A row holds the predictive mean of the
     target and its standard deviation, which includes the noise, both in the units of the target.
     With --interval 0.9 it also holds the ends of an interval in which nine of ten new targets lie
-    if the model is right, whatever the likelihood. For labels, a row holds the most probable label
+    if the model is right, whatever the likelihood, and with --above 5 the probability that a new
+    target is greater than 5. For labels, a row holds the most probable label
     and the probability of each label, in columns named p_LABEL. A DATA of - stands for standard
     input.
 
@@ -305,9 +317,9 @@ def predict_command(
     Example: sparse-pep predict model.npz new.csv --out predictions.csv
     Example: sparse-pep predict model.npz new.parquet --json
     """
-    from sparse_pep.cli.predict import predict
+    from sparse_pep.cli.predict import Asked, predict
 
-    predict(model, collect(TableOptions, values), out, interval, as_json)
+    predict(model, collect(TableOptions, values), out, Asked(interval, above), as_json)
 
 # %% ../../nbs/internals/cli/app.ipynb #c2e306bc
 @main.command("export")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import numpy as np
@@ -68,9 +69,16 @@ def check_pieces(data: str, out: str | None) -> None:
         )
 
 # %% ../../nbs/internals/cli/predict.ipynb #8078003f
-def prediction_table(model: Estimator, X: ArrayLike, interval: float | None) -> pd.DataFrame:
-    """The predictions at X (n, D), with the ends of an interval of the probability `interval`, if
-    given.
+class Asked(NamedTuple):
+    """What is to be predicted of numbers besides the mean and the standard deviation."""
+
+    interval: float | None = None  # the probability of an interval
+    above: float | None = None  # a threshold
+
+
+def prediction_table(model: Estimator, X: ArrayLike, asked: Asked) -> pd.DataFrame:
+    """The predictions at X (n, D), with the ends of an interval and the probability of more than a
+    threshold, if they are asked for.
     """
     first, second = predictions(model, X)
     if isinstance(model, SparsePEPClassifier):
@@ -78,23 +86,31 @@ def prediction_table(model: Estimator, X: ArrayLike, interval: float | None) -> 
         table.insert(0, "label", first)
         return table
     table = pd.DataFrame({"mean": first, "std": second})
-    if interval is not None:
-        table["lower"], table["upper"] = model.predict_interval(X, interval)
+    if asked.interval is not None:
+        table["lower"], table["upper"] = model.predict_interval(X, asked.interval)
+    if asked.above is not None:
+        table["p_above"] = model.predict_probability(X, above=asked.above)
     return table
 
 
-def describe(model: Estimator, interval: float | None) -> str:
-    """What a table of predictions holds; a ValueError if labels are to have an interval."""
+def describe(model: Estimator, asked: Asked) -> str:
+    """What a table of predictions holds; a ValueError if labels are to have an interval or a
+    threshold.
+    """
     if isinstance(model, SparsePEPClassifier):
-        if interval is not None:
-            raise ValueError(
-                "--interval is for numbers: this model predicts labels, whose "
-                "probabilities are written anyway."
-            )
+        for option, value in asked._asdict().items():
+            if value is not None:
+                raise ValueError(
+                    f"--{option} is for numbers: this model predicts labels, whose "
+                    "probabilities are written anyway."
+                )
         return "label and probabilities"
-    if interval is not None:
-        return f"mean, standard deviation and {interval:g} interval"
-    return "mean and standard deviation"
+    parts = ["mean", "standard deviation"]
+    if asked.interval is not None:
+        parts.append(f"{asked.interval:g} interval")
+    if asked.above is not None:
+        parts.append(f"probability of more than {asked.above:g}")
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 # %% ../../nbs/internals/cli/predict.ipynb #88212916
 class PredictedRows:
@@ -102,10 +118,10 @@ class PredictedRows:
     of training.
     """
 
-    def __init__(self, model: Estimator, layout: Layout, interval: float | None) -> None:
+    def __init__(self, model: Estimator, layout: Layout, asked: Asked) -> None:
         self.model = model
         self.layout = layout
-        self.interval = interval
+        self.asked = asked
         self.n_rows = 0
         self.unseen_values: Counter[Unseen] = Counter()
         self.extrapolations: list[ndarray | None] = []
@@ -121,7 +137,7 @@ class PredictedRows:
             rows: ArrayLike = ArraySource(X)  # type: ignore[assignment]  # taken as encoded
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
-                table = prediction_table(self.model, rows, self.interval)
+                table = prediction_table(self.model, rows, self.asked)
             yield table
 
     def notes(self) -> list[str]:
@@ -133,21 +149,19 @@ class PredictedRows:
         return [text for text in texts if text]
 
 # %% ../../nbs/internals/cli/predict.ipynb #d42aba6e
-def predict(
-    path: str, table: TableOptions, out: str | None, interval: float | None, as_json: bool
-) -> None:
+def predict(path: str, table: TableOptions, out: str | None, asked: Asked, as_json: bool) -> None:
     """Write the predictions of a model file for the rows of a file, or print them as JSON."""
     if out is None and not as_json:
         out = "predictions.csv"
     check_files([path, table.data], {"--out": out}, as_json)
     check_kind(out, "--out", TABLE)
     model = load_model(path)
-    description = describe(model, interval)
+    description = describe(model, asked)
     if table.in_pieces:
         check_pieces(table.data, out)
     files = files_of(table)
     layout = table_layout(files, {}, model.extra_["feature_names"])
-    rows = PredictedRows(model, replace(layout, encoded_by=model.columns_), interval)
+    rows = PredictedRows(model, replace(layout, encoded_by=model.columns_), asked)
     target = model.extra_["target"]
     document: dict[str, object] = {"target": target, "file": out}
     if out is None:

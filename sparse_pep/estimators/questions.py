@@ -8,16 +8,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy import ndarray
+from numpy.typing import ArrayLike
 
 from ..data.passes import count_extrapolating_rows
 from .extrapolation import limits_of, warn_of_extrapolation
 from sparse_pep.estimators.predict import (
     Inputs,
     encoded_inputs,
+    latent_moments,
+    likelihood_at,
     mean_to_target_units,
     target_units,
 )
 from .state import FittedState
+from ..numerics.validation import as_floats, short_repr
 from ..posterior.questions import Components, component_moments, term_names
 
 # %% auto #0
@@ -41,3 +46,31 @@ def predict_components(state: FittedState, X: Inputs) -> Components:
     )
     level = np.broadcast_to(model.mean(X).T, mean.shape[1:])
     return components.with_level(mean_to_target_units(state, level.T))
+
+# %% ../../nbs/internals/estimators/questions.ipynb #8d9cbb0e
+def checked_threshold(value: ArrayLike | None, name: str, missing: float, n_rows: int) -> ndarray:
+    """The threshold of each of S rows, `missing` if none is given."""
+    threshold = as_floats(missing if value is None else value, name)
+    if threshold.shape not in ((), (n_rows,)) or np.any(np.isnan(threshold)):
+        raise ValueError(
+            f"`{name}` must be a number, or one for each of {n_rows} rows of `X`, without NaN; "
+            f"got {short_repr(value)}."
+        )
+    return np.broadcast_to(threshold, n_rows)
+
+
+def predict_probability(
+    state: FittedState, X: Inputs, above: ArrayLike | None, below: ArrayLike | None
+) -> ndarray:
+    """P(above < y < below) at X, (S,) or (S, K)."""
+    if above is None and below is None:
+        raise ValueError(
+            "`above` or `below` must be given: predict_probability returns P(above < y < below)."
+        )
+    mean, var = latent_moments(state, X)
+    thresholds = []
+    for value, name, missing in ((above, "above", -np.inf), (below, "below", np.inf)):
+        threshold = checked_threshold(value, name, missing, mean.shape[-1])
+        of_outputs = np.multiply.outer(threshold, np.ones(state.outputs))
+        thresholds.append(((of_outputs - state.encoder.y_mean) / state.encoder.y_scale).T)
+    return likelihood_at(state, X).probability(*thresholds, mean, var).T

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..data.encoder import Encoder
 from ..data.passes import Moments
 from ..data.sources import Source
-from . import predict
+from . import predict, questions
 from .arguments import Arguments
 from .base import PowerEPEstimator
 from .fitting import Data
@@ -222,6 +222,15 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
                 f"{short_repr(q.tolist())}."
             )
         return predict.predict_quantiles(self._fitted(), X, q)
+
+    def predict_probability(
+        self, X: Inputs, above: ArrayLike | None = None, below: ArrayLike | None = None
+    ) -> ndarray:
+        """P(above < y < below) (S,) of a new target at X (S, D), noise included, (S, K) for K
+        outputs. The thresholds are numbers in the units of y, one for all rows or one for each
+        (S,), and either may be left out. Both inequalities are strict.
+        """
+        return questions.predict_probability(self._fitted(), X, above, below)
 
     def predict_interval(self, X: Inputs, level: float = 0.9) -> tuple[ndarray, ndarray]:
         """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at

@@ -291,6 +291,23 @@ class Predictive(ProjectedDensity):
 
         return gaussian_average(cdf, mean, var, self.transition_width(y))
 
+    def probability(self, above: ndarray, below: ndarray, mean: ndarray, var: ndarray) -> ndarray:
+        """P(above < Y < below) (S,) for f ~ N(mean, var) and thresholds (S,), which may be
+        infinite.
+        """
+        if self.is_discrete:
+            above = np.floor(above)
+            below = np.ceil(below) - 1.0
+        return np.maximum(self.share(below, mean, var) - self.share(above, mean, var), 0.0)
+
+    def share(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
+        """P(Y ≤ y) of any y, which is 0 below the support, and 1 above it."""
+        low, high = self.support
+        share = np.where(y > low, 1.0, 0.0)
+        rows = np.flatnonzero((y > low) & (y < high))
+        share[rows] = self.average_cdf(y[rows], mean[..., rows], var[..., rows])
+        return share
+
     def real_quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         """The real y (S,) with P(Y ≤ y) = q for f ~ N(mean, var), by a search for each row."""
 

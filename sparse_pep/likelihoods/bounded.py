@@ -21,6 +21,7 @@ from scipy.special import (
     gammaln,
     log_expit,
     logit,
+    ndtr,
     ndtri,
     polygamma,
 )
@@ -139,6 +140,7 @@ class Ordinal(CutPoints):
     """
 
     closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
+    is_discrete = True
 
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         # the middle of the ends that are finite
@@ -185,6 +187,11 @@ class Ordinal(CutPoints):
         classes = np.arange(len(self.cut_points) + 1)
         first = proba @ classes
         return first, np.sum(proba * (classes - first[:, None]) ** 2, axis=1)
+
+    def share(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
+        ends = np.array([-np.inf, *self.cut_points, np.inf])
+        end = ends[np.clip(y, -1, len(self.cut_points)).astype(int) + 1]
+        return ndtr((end - mean) / np.sqrt(1.0 + var))
 
     def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return np.searchsorted(self.cut_points, mean + ndtri(q) * np.sqrt(1.0 + var)).astype(float)

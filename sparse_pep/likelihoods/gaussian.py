@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from .base import Likelihood, MeanAndVariance
 from ..quadrature import Derivatives, Tilted
@@ -50,6 +50,9 @@ class Gaussian(Likelihood):
     def predict_log_density(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
         var = var + self.noise_variance  # which may be 0, if `var` has known noise
         return -0.5 * (np.log(2 * np.pi * var) + (y - mean) ** 2 / var)
+
+    def share(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
+        return ndtr((y - mean) / np.sqrt(var + self.noise_variance))
 
     def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return mean + ndtri(q) * np.sqrt(var + self.noise_variance)

@@ -169,6 +169,13 @@ class CensoredGaussian(Likelihood):
         low, high = self.limits
         return (y >= high) * 1.0 - (y <= low)
 
+    def probability(self, above: ndarray, below: ndarray, mean: ndarray, var: ndarray) -> ndarray:
+        low, high = self.limits
+        possible = (above < high) & (below > low)  # what is cut off is at the limits
+        above = np.where(above < low, -np.inf, above)
+        below = np.where(below > high, np.inf, below)
+        return possible * self.gaussian.probability(above, below, mean, var)
+
     def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return np.clip(self.gaussian.quantile(q, mean, var), *self.limits)
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from command_line import accept, document, refused_line
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 from sklearn.metrics import log_loss
 
 from sparse_pep import SparsePEPRegressor, load
@@ -248,3 +249,19 @@ def test_an_export_leaves_the_model_alone(model):
     before = Path("model.npz").read_bytes()
     refused_line("export model.npz --out model.npz")
     assert Path("model.npz").read_bytes() == before
+
+
+def test_the_probability_of_more_than_a_threshold_is_a_column(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=40)})
+    table["y"] = table.x + 0.1 * rng.normal(size=40)
+    data = tmp_path / "data.csv"
+    table.to_csv(data, index=False)
+    out = tmp_path / "out.csv"
+    model = tmp_path / "model.npz"
+    accept("fit", data, "--target", "y", "--out", model, "--quiet")
+    accept("predict", model, data, "--above", "0.5", "--interval", "0.8", "--out", out)
+    predicted = pd.read_csv(out)
+    assert list(predicted) == ["mean", "std", "lower", "upper", "p_above"]
+    tail = norm.sf(0.5, predicted["mean"], predicted["std"])
+    assert_allclose(predicted["p_above"], tail, rtol=1e-7, atol=1e-12)
