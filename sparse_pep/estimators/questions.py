@@ -73,4 +73,5 @@ def predict_probability(
         threshold = checked_threshold(value, name, missing, mean.shape[-1])
         of_outputs = np.multiply.outer(threshold, np.ones(state.outputs))
         thresholds.append(((of_outputs - state.encoder.y_mean) / state.encoder.y_scale).T)
-    return likelihood_at(state, X).probability(*thresholds, mean, var).T
+    low, high = thresholds
+    return likelihood_at(state, X).probability(low, high, mean, var).T
