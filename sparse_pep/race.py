@@ -16,12 +16,13 @@ from numpy import ndarray
 from .features import InducingPoints
 from .inference import Problem, Rows
 from .inference.fixed_point import Fit
-from .kernels import Matern32, SquaredExponential
+from .kernels import Kernel, Matern32, SquaredExponential
 from .likelihoods import Gaussian
 from .model import Model, model_evidence, predictive_log_density
 from .posterior.local import HIGHEST_POWER, local_predict, local_rows
 from sparse_pep.training.neighbours import (
     LEAST_NOISE,
+    Effort,
     NeighbourTraining,
     variance_of,
     with_clusters,
@@ -71,6 +72,7 @@ class Judge:
 
 # %% ../nbs/23_race.ipynb #db0e8762
 NEIGHBOURS = 20, 40  # that predictions of a model from neighbours may use
+MANY_NEIGHBOURS = 40, 80  # the same with trained points
 FEW_NEIGHBOURS = 20  # that predictions of other models may use
 BY_NEIGHBOURS = "neighbours"
 WITH_POINTS = "neighbours and trained points"
@@ -128,8 +130,10 @@ def winner_of(entrants: Sequence[Entrant]) -> Entrant:
     return best
 
 # %% ../nbs/23_race.ipynb #d7ea9730
-ROUNDS = ((2000, 20), (4000, 200))  # rows and iterations
-FIRST_ROUND = (700, 12)
+ROUNDS = (
+    Effort(n_rows=2000, n_nearest=20, max_iter=20),
+    Effort(n_rows=4000, n_nearest=20, max_iter=200),
+)
 POINT_STEPS = 320  # iterations of their training
 
 # %% ../nbs/23_race.ipynb #1e1a7b59
@@ -161,36 +165,46 @@ class NeighbourWay:
         model = with_clusters(result.model, self.judge.learning.rows, self.rng)
         return entrants_of(BY_NEIGHBOURS, replace(result, model=model), self.judge, NEIGHBOURS)
 
-    def climb(self, model: Model, n_rows: int, max_iter: int) -> list[Entrant]:
+    def climb(self, model: Model, effort: Effort) -> list[Entrant]:
         """The entrants of a round that starts from a model."""
-        return self.entrants(self.training.climb(model, n_rows, max_iter))
+        return self.entrants(self.training.climb(model, effort))
+
+    def kernels(self) -> list[Kernel]:
+        """The kernels that are tried."""
+        kernel = self.model.kernel
+        if self.kernel_is_open and isinstance(kernel, SquaredExponential):
+            return [Matern32(**vars(kernel)), kernel]
+        return [kernel]
 
     def rounds(self) -> Iterator[list[Entrant]]:
         """Yield the entrants of one round after the other, until there is nothing to gain."""
-        model = self.model
-        open_kernel = model.kernel
-        is_open = self.kernel_is_open and isinstance(open_kernel, SquaredExponential)
-        if is_open:
-            model = replace(model, kernel=Matern32(**vars(open_kernel)))
-        here = self.entrants(self.training.search(model))
+        first, *others = self.kernels()
+        here = self.entrants(self.training.search(replace(self.model, kernel=first)))
         yield here
-        if is_open:
-            found = here[0].result.model
-            other = replace(found, kernel=replace(open_kernel, **vars(found.kernel)))
-            here = max(here, self.climb(other, *FIRST_ROUND), key=highest)
-            yield here
-        for n_rows, max_iter in ROUNDS:
-            further = self.climb(here[0].result.model, n_rows, max_iter)
-            yield further
-            if not highest(further) > highest(here):
+        found = here[0].result.model
+        hyper_parameters = vars(found.kernel)
+        starts = [found]
+        starts += [replace(found, kernel=replace(k, **hyper_parameters)) for k in others]
+        for effort in ROUNDS:
+            further = []
+            for start in starts:
+                further.append(self.climb(start, effort))
+                yield further[-1]
+            best = max(further, key=highest)
+            if not highest(best) > highest(here):
                 break
-            here = further
+            here = best
+            starts = [here[0].result.model]
         few, many = (entrant.density for entrant in here)
         if many > few:
-            model = here[0].result.model
-            training = self.training
-            result = train_features(model, self.judge.learning, training.options, training.clock)
-            yield entrants_of(WITH_POINTS, result, self.judge, NEIGHBOURS[1:])
+            yield self.with_trained_points(here[0].result.model)
+
+    def with_trained_points(self, model: Model) -> list[Entrant]:
+        """The entrants with inducing points that are trained for a model."""
+        training = self.training
+        learning = self.judge.learning
+        result = train_features(model, learning, training.options, training.clock)
+        return entrants_of(WITH_POINTS, result, self.judge, MANY_NEIGHBOURS)
 
 # %% ../nbs/23_race.ipynb #86a9bb1c
 def highest(entrants: Sequence[Entrant]) -> float:
@@ -199,7 +213,8 @@ def highest(entrants: Sequence[Entrant]) -> float:
 
 # %% ../nbs/23_race.ipynb #4e11233b
 LEAST_PRECISION = 1e-6  # of a site that is taken for a measurement
-SITE_ROUNDS = ((2000, 30), (2000, 30))  # rows and iterations
+SITE_ROUNDS = 2
+OF_SITES = Effort(n_rows=2000, n_nearest=20, max_iter=30)
 
 
 def measured(model: Model, fit: Fit, problem: Problem) -> tuple[Model, Problem]:
@@ -230,14 +245,14 @@ class SiteWay:
         """Yield the entrants of one round after the other."""
         model = self.model
         learning = self.judge.learning
-        for number, (n_rows, max_iter) in enumerate(SITE_ROUNDS):
+        for number in range(SITE_ROUNDS):
             start, problem = measured(model, model_evidence(model, learning), learning)
             kept = [name for name in start.parameters() if not name.startswith("kernel.")]
             options = replace(self.training.options, fixed={*kept, *self.training.options.fixed})
             training = replace(self.training, problem=problem, options=options)
             if number == 0:
                 start = training.search(start).model
-            result = training.climb(start, n_rows, max_iter)
+            result = training.climb(start, OF_SITES)
             model = replace(model, kernel=result.model.kernel)
             model = with_clusters(model, learning.rows, self.rng)
             yield entrants_of(BY_NEIGHBOURS, replace(result, model=model), self.judge, NEIGHBOURS)

@@ -234,11 +234,18 @@ class NeighbourEvidence:
         return CachedEvaluation("", value, gradient, converged=True), gradient
 
 # %% ../../nbs/19d_neighbours.ipynb #6035eb52
-N_NEAREST = 20
-FEW_ROWS = 700  # sampled to compare starts
+class Effort(NamedTuple):
+    """What a round of training may take."""
+
+    n_rows: int  # in the sample
+    n_nearest: int  # neighbours of each
+    max_iter: int
+
+
+FIRST_ROUND = Effort(n_rows=700, n_nearest=10, max_iter=8)  # of each start that is tried
 BEST_STARTS = 3
-STEPS = 12  # of each of these, before the best goes on
-SAMPLED_ROWS = 2000, 4000  # in the two rounds of the best
+N_NEAREST = 20  # in the rounds of the best
+SAMPLED_ROWS = 2000, 4000
 LEAST_NOISE = 1e-6  # in units of the variance of the targets
 
 
@@ -321,23 +328,29 @@ class NeighbourTraining:
     order: ndarray
     clock: Clock
 
-    def evidence_near(self, model: Model, n_rows: int) -> NeighbourEvidence:
+    def evidence_near(self, model: Model, effort: Effort) -> NeighbourEvidence:
         """The objective of a sample, with neighbours in the coordinates of the model."""
         rows = self.problem.rows
-        weight = weights_of(rows)
-        lists = neighbour_lists(model.kernel, rows.X, self.order, n_rows, N_NEAREST, weight)
+        lists = neighbour_lists(
+            model.kernel,
+            rows.X,
+            self.order,
+            effort.n_rows,
+            effort.n_nearest,
+            weights_of(rows),
+        )
         return NeighbourEvidence(rows._replace(weight=1.0), lists, self.problem.jitter)
 
     def fixed(self, model: Model) -> set[str]:
         """The names of the parameters that keep their values."""
         return {*self.options.fixed, *(name for name in model.parameters() if "features." in name)}
 
-    def climb(self, model: Model, n_rows: int, max_iter: int) -> TrainingResult:
-        """One round from a model, on a sample of so many rows."""
+    def climb(self, model: Model, effort: Effort) -> TrainingResult:
+        """One round from a model."""
         rows = self.problem.rows
-        objective = Objective(model, self.evidence_near(model, n_rows), self.fixed(model))
+        objective = Objective(model, self.evidence_near(model, effort), self.fixed(model))
         limit_noise(objective, LEAST_NOISE * variance_of(rows))
-        optimiser = LBFGS(max_iter=max_iter)
+        optimiser = LBFGS(max_iter=effort.max_iter)
         n_data = total_weight(rows)
         result = maximise(objective, optimiser, n_data, self.clock, self.options.progress)
         return replace(result, fit=None, start=None)
@@ -345,11 +358,10 @@ class NeighbourTraining:
     def search(self, model: Model) -> TrainingResult:
         """The first round: a few steps from each of the best starts, of which the best is kept."""
         noises = [share * variance_of(self.problem.rows) for share in NOISES]
-        evidence = self.evidence_near(model, FEW_ROWS)
+        evidence = self.evidence_near(model, FIRST_ROUND)
         starts = best_starts(model, evidence, noises, self.fixed(model))
-        return max(
-            (self.climb(start, FEW_ROWS, STEPS) for start in starts), key=attrgetter("objective")
-        )
+        rounds = [self.climb(start, FIRST_ROUND) for start in starts]
+        return max(rounds, key=attrgetter("objective"))
 
 # %% ../../nbs/19d_neighbours.ipynb #24f38a91
 @one_blas_thread()
@@ -375,6 +387,7 @@ def train_on_neighbours(
     rounds = [training.search(model)]
     for n_rows in SAMPLED_ROWS:
         if not clock.is_over:
-            rounds.append(training.climb(rounds[-1].model, n_rows, options.optimiser.max_iter))
+            effort = Effort(n_rows, N_NEAREST, options.optimiser.max_iter)
+            rounds.append(training.climb(rounds[-1].model, effort))
     result = reduce(joined_rounds, rounds)
     return replace(result, model=with_clusters(result.model, problem.rows, rng))
