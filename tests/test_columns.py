@@ -246,6 +246,10 @@ REFUSED = {  # cells, words of the message, what the user says
     "units": (["10 mg", "20 mg", "3"] * 4, ["'10 mg'", "unit"]),
     "money": (["$ 1,000", "2"] * 6, ["'$ 1,000'", "unit"]),
     "commas between thousands": (["1,234.5", "2"] * 6, ["'1,234.5'", "thousands"]),
+    "commas of either kind": (["1,234", "2"] * 6, ["'1,234'", "thousands, or a decimal"]),
+    "years of two digits": (["01/02/21", "31/12/20"] * 6, ["'01/02/21'", "write four"]),
+    "durations": (["1:30", "30:00"] * 6, ["'30:00'", "durations"]),
+    "exponents of Fortran": ([f"{k}.5D+01" for k in range(40)], ["'0.5D+01'", "mark"]),
     "spaces between thousands": (["1 234", "2"] * 6, ["'1 234'", "thousands"]),
     "two decimal marks": (["0,5", "0.5"] * 6, ["'0,5'", "'0.5'", "alike"]),
     "a bound among numbers": ([*map(str, range(99)), "<600"], ["'<600'", "mark"]),
@@ -272,6 +276,12 @@ REFUSED = {  # cells, words of the message, what the user says
         for kinds in ({"a": "text"}, {"c": "number"}, {"a": 3}, {"a": "number"}, {"a": "date"})
     },
 }
+
+
+def test_a_minus_sign_of_typographers_is_read():
+    column, numbers = only(pd.Series(["\u22121.5", "2"] * 6))
+    assert column.kind == "number"
+    assert numbers[0] == -1.5
 
 
 def test_all_columns_that_cannot_be_read_are_named_at_once():

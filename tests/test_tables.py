@@ -626,3 +626,14 @@ def test_labels_keep_the_zeros_before_them(folder):
     Path("t.csv").write_text("a,fips\n" + "1,01001\n2,00501\n" * 3)
     table = convert_table("t.csv", target="fips", labels=True)
     assert table.classes.tolist() == ["00501", "01001"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "HELD_BYTES", 0)
+    path = tmp_path / "growing.csv"
+    path.write_text("a,y\n1,2\n2,3\n")
+    (file,) = reader.table_files(path, False, ".", None)
+    assert len([*file.frames(["a"])]) == 1
+    path.write_text("a,y\n1,2\n2,3\n3,4\n")
+    with pytest.raises(ValueError, match="growing.csv' changed while it was read"):
+        [*file.frames(["a"])]

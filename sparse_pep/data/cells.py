@@ -67,6 +67,7 @@ def to_number(cell: str, kind: str = "number", decimal: str = ".") -> float:
     """
     if "_" in cell:  # 2024_01 is not 202401
         return math.nan
+    cell = cell.replace("−", "-")  # the sign that typographers use
     if decimal == ",":
         if GROUPED.fullmatch(cell):
             cell = cell.replace(".", "")

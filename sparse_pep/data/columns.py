@@ -190,12 +190,15 @@ GAP = r"[ '’\u00a0\u2009\u202f]"  # between thousands
 ODD = {  # numbers that a person must correct; the first pattern that matches counts
     "thousands": r"[-+]?\d{1,3}(?:(?:,\d{3})+\.\d*|(?:,\d{3}){2,}"
     rf"|(?:{GAP}\d{{3}})+(?:[.,]\d*)?)",
+    "either": r"[-+]?[1-9]\d{0,2},\d{3}",  # of both
     "comma": r"[-+]?[\d.]*,\d+(?:[eE][-+]?\d+)?",
     "point": r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?",
     "unit": r"(?!\d+\s*(?i:st|nd|rd|th|º|ª|er|ère|ème)$)"  # 1st is no number with a unit
     r"[-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?"
-    r"|[-+]?\d+[.,]?\d*\s*[%°$€£]\w?|[$€£]\s*\d[\d.,]*",
-    "mark": r"[<>≤≥~≈(\[]\s*[-+]?[\d.,]*\d[)\]]?|[-+]?\d[\d.,]*\s*[*†‡+)\]]+",
+    r"|[-+]?\d+[.,]?\d*\s*(?:[%$€£]\w?|°.*)|[$€£]\s*\d[\d.,]*",
+    "mark": r"[<>≤≥~≈('\[]\s*[-+]?[\d.,]*\d[)'\]]?|[-+]?\d[\d.,]*\s*([*†‡+)\]]+|±.*|[dD][-+]?\d+)",
+    "year": r"\d\d?([-/.])\d\d?\1\d\d(?:[ T].*)?",
+    "duration": r"-?(?:\d+ days?,? )?\d+:\d\d(?::\d\d(?:\.\d+)?)?",
 }
 
 
@@ -216,7 +219,7 @@ def readings(texts: Sequence[str], decimal: str = ".") -> dict[str, ndarray]:
         "odd": np.where(np.isnan(numbers) & ~absent, 0.0, np.nan),
     }
     values |= number_shapes(column, np.isfinite(numbers), decimal)
-    begins = column.str.match(rf"[\d$€£.,+<>≤≥~≈(\[-]|{WORD}|{QUARTER}").to_numpy(bool)
+    begins = column.str.match(rf"[\d$€£.,+<>≤≥~≈('\[-]|{WORD}|{QUARTER}").to_numpy(bool)
     unread = np.isnan(numbers) & ~absent & begins
     if not np.any(unread):
         return values
@@ -459,6 +462,8 @@ def date_form(name: str, seen: ColumnStats, option: str) -> str:
 # %% ../../nbs/internals/data/columns.ipynb #f3622c3b
 REMEDIES = {  # for numbers that a person must correct
     "thousands": "a mark between thousands; write them without it",
+    "either": "a mark between thousands, or a decimal comma; write them without the mark, or read "
+    "the comma with `--decimal ,` (in Python: `decimal=','`)",
     "comma": "a decimal comma; read them with `--decimal ,` (in Python: `decimal=','`), "
     "and write thousands without a separator",
     "point": "a decimal point although `--decimal ,` (in Python: `decimal=','`) says that it is "
@@ -466,6 +471,8 @@ REMEDIES = {  # for numbers that a person must correct
     "`separator=`)",
     "unit": "a unit; write them without it",
     "mark": "a mark beside them; write the number alone, or leave the cell empty",
+    "year": "a year of two digits; write four",
+    "duration": "more hours than a day has; write durations as numbers, such as hours",
     "infinite": "infinity; a finite number is expected",
 }
 
@@ -473,7 +480,9 @@ REMEDIES = {  # for numbers that a person must correct
 def refuse_odd_numbers(name: str, seen: ColumnStats, option: str) -> None:
     """Raise a ValueError if all values of a column are numbers, of which some need a remedy."""
     odd = [form for form in REMEDIES if seen.form(form).count]
-    read = seen.form("number").count + seen.form("absent").count
+    if "comma" in odd:  # a decimal mark
+        odd.sort(key="comma".__ne__)
+    read = sum(seen.form(form).count for form in ("number", "absent", "h:m"))
     if not odd or read + sum(seen.form(form).count for form in odd) < seen.n_values:
         return
     if odd == ["mark"] and has_few_levels(seen):

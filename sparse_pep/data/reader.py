@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from .cells import BadCell, one_line, pyarrow_for, to_number
+from ..numerics.files import version_of
 from ..numerics.validation import short_repr
 
 # %% ../../nbs/internals/data/reader.ipynb #2ba01049
@@ -112,12 +113,26 @@ class TableFile:
         """The file, if the header has left it open for the first pass over the rows."""
         return []
 
+    @cached_property
+    def version(self) -> tuple[int, ...] | None:
+        """What tells the file from a later one of its name."""
+        return None if isinstance(self.content, bytes) else version_of(self.content)
+
+    def require_unchanged(self) -> None:
+        """Raise a ValueError if the file is not what it was when it was first opened."""
+        first = self.version
+        if first and version_of(cast(Path, self.content)) != first:
+            raise ValueError(
+                f"'{self.name}' changed while it was read; begin again when it is complete."
+            )
+
     @contextmanager
     def opened(self, again: bool = False) -> Iterator[BinaryIO]:
         """A context with the unzipped content as a file object, which is left open to be used
-        `again`. ValueError if it cannot be read.
+        `again`. ValueError if it cannot be read, or has changed.
         """
         with self.faults_named(), ExitStack() as stack:
+            self.require_unchanged()
             if isinstance(self.content, bytes):
                 raw: BinaryIO = io.BytesIO(self.content)
             else:
@@ -127,6 +142,7 @@ class TableFile:
             zipped = raw.read(2) == GZIP
             raw.seek(0)
             yield cast(BinaryIO, gzip.GzipFile(fileobj=raw)) if zipped else raw
+            self.require_unchanged()
             if again:
                 stack.pop_all()
                 self.waiting.append(raw)
@@ -140,10 +156,10 @@ def require_names(names: Sequence[str], file: TableFile) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if not names:
         fault = f"'{file.name}' is empty; a header line and at least one row are expected."
-    elif len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+    elif len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
         fault = (
             f"the columns of '{file.name}' are not separated by commas: "
-            f"{names[0][:60]!r}. Name the mark with `--separator ';'` or `--separator tab` (in "
+            f"{names[0][:60]!r}. Name the mark with `--separator ';'`, '|' or tab (in "
             "Python: `separator=';'`), and if its numbers have a decimal comma, say so with "
             "`--decimal ,` (in Python: `decimal=','`)."
         )
@@ -272,6 +288,15 @@ class Header(NamedTuple):
     n_cells: int
 
 
+FOREIGN = {  # how files begin that are taken for CSV by mistake
+    rb"PK\x03\x04|\xd0\xcf\x11\xe0": "a spreadsheet or an archive; save its table as CSV",
+    rb"PAR1": "Parquet; let its name end in .parquet",
+    rb"ARROW1|FEA1|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd|\x80[\x02-\x05]": "a format that is not read; "
+    "write it as CSV, which may be gzipped, or as Parquet",
+    rb'\s*(\{\s*"|\[\s*[\[{])|\s*<[!?a-zA-Z]': "JSON, HTML or XML; write its table as CSV",
+}
+
+
 @dataclass(frozen=True)
 class CsvFile(TableFile):
     """A CSV file."""
@@ -285,6 +310,8 @@ class CsvFile(TableFile):
     def header(self) -> Header:
         """The header, checked."""
         with self.opened(again=True) as file:
+            self.require_text(file.read(20))
+            file.seek(0)
             separator = separator_of(file, self)
             rows = csv_rows(file, separator, self.name)
             nothing = CsvRow(0, 0, [])
@@ -292,6 +319,12 @@ class CsvFile(TableFile):
             names = [*map(one_line, row.cells)]
             require_names(names, self)
             return Header(names, row.last, separator, len(next(rows, nothing).cells))
+
+    def require_text(self, start: bytes) -> None:
+        """Raise a ValueError that names the format if a file begins as one that is not CSV."""
+        for pattern, what in FOREIGN.items():
+            if re.match(pattern, start):
+                raise ValueError(f"'{self.name}' is not CSV but {what}.")
 
     @property
     def mark(self) -> str:
@@ -396,11 +429,13 @@ class ParquetFile(TableFile):
         ValueError if it cannot be read.
         """
         arrow = pyarrow_for(f"{short_repr(self.name)}")
+        self.require_unchanged()
         try:
             with arrow.parquet.ParquetFile(
                 self.content, buffer_size=1 << 20, pre_buffer=False, read_dictionary=texts
             ) as file:
                 yield file
+                self.require_unchanged()
         except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise ValueError(
                 f"'{self.name}' cannot be read as Parquet: {one_line(error)[:160]}"

@@ -66,6 +66,8 @@ def to_finite(cell: str, kind: str, decimal: str = ".", beside: str = "", gaps: 
     remedy = ""
     if math.isfinite(to_number(cell, kind, other)):
         remedy = OTHER_MARK[decimal]
+        if re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", cell):
+            remedy = ", without a mark between thousands, if it is none of fractions" + remedy
         if beside:
             remedy = f", with the same decimal mark as {beside[:40]!r}"
     elif begins:

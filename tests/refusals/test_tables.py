@@ -64,7 +64,18 @@ TABLES = {  # content, sketch of the message
         csv("dose,response", '"1,5","2,5"', '"2,5","3,5"'),
         "'response' ... '2,5' ... --decimal ,",
     ),
-    "page.csv": ("<!DOCTYPE html>\n<html><body>404, not found</body></html>\n", "page.csv"),
+    "page.csv": (
+        "<!DOCTYPE html>\n<html><body>404, not found</body></html>\n",
+        "not CSV but ... HTML",
+    ),
+    "records.csv": ('[{"dose": 1, "response": 2}]', "not CSV but JSON"),
+    "sheet.csv": (b"PK\x03\x04" + bytes(20), "not CSV but a spreadsheet"),
+    "renamed.csv": (b"PAR1" + bytes(20), "not CSV but Parquet"),
+    "bars.csv": (csv("dose|response", "1|2", "2|3"), "commas ... dose|response ... --separator"),
+    "thousands.csv": (
+        csv("dose,response", '1,"1,234"', '2,"900"'),
+        "'1,234' ... mark between thousands",
+    ),
     "grams.csv": (mixed("1.5 g", "2 g", "3"), "'dose' ... '1.5 g' ... --columns dose=category"),
     "slashes.csv": (
         mixed("01/02/2024", "03/04/2024"),
