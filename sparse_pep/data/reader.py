@@ -116,7 +116,9 @@ class TableFile:
     @cached_property
     def version(self) -> tuple[int, ...] | None:
         """What tells the file from a later one of its name."""
-        return None if isinstance(self.content, bytes) else version_of(self.content)
+        if isinstance(self.content, bytes):
+            return None
+        return version_of(self.content)
 
     def require_unchanged(self) -> None:
         """Raise a ValueError if the file is not what it was when it was first opened."""
