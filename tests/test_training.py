@@ -317,8 +317,8 @@ def test_ctrl_c_keeps_the_best_model_so_far(case, monkeypatch):
         calls.clear(), stops.clear(), stops.update(when)
         return SparsePEPRegressor(**HOLDS | options).fit(*given)
 
-    if case == "growth":  # few rows have an exact process otherwise
-        monkeypatch.setattr("sparse_pep.estimators.strategies.MOST_INPUTS", (0, 0))
+    # growth of few rows would begin with the exact process
+    monkeypatch.setattr("sparse_pep.estimators.strategies.MOST_INPUTS", (0, 0))
     for module, name in ((lbfgs, "evidence_and_gradient"), (stochastic, "visit")):
         monkeypatch.setattr(module, name, partial(stopping, getattr(module, name)))
     # the last inference
