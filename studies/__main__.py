@@ -19,7 +19,7 @@ from studies.runner import run_study
 
 NAMES = (
     "snelson banana ionosphere mnist synthetic regression classification discussion "
-    "starts private beyond kin40k coverage cube forms classes"
+    "starts private beyond kin40k coverage cube forms classes race"
 ).split()
 
 
