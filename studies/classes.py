@@ -1,12 +1,13 @@
 """Several classes: one joint posterior or one for each, beside Laplace's method and boosting."""
 
 from collections.abc import Sequence
+from functools import partial
 from time import process_time
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from sklearn.datasets import load_iris, load_wine, make_blobs
+from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
@@ -27,6 +28,12 @@ class ProductSoftmax(Softmax):
     is_coupled = False
 
 
+class JointSoftmax(Softmax):
+    """The softmax with one posterior for all classes, however many there are."""
+
+    is_coupled = True
+
+
 def three_regions() -> tuple[np.ndarray, np.ndarray]:
     """Labels of three classes whose probabilities change slowly."""
     rng = np.random.default_rng(0)
@@ -35,13 +42,21 @@ def three_regions() -> tuple[np.ndarray, np.ndarray]:
     return X, np.argmax(2.0 * f + rng.gumbel(size=f.shape), axis=1)
 
 
-def six_regions() -> tuple[np.ndarray, np.ndarray]:
-    """Labels of six classes around six places, with overlap."""
+def regions(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels of classes around places in a plane, with overlap."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(500, 2))
-    places = 1.2 * rng.normal(size=(6, 2))
+    places = 1.2 * rng.normal(size=(n_classes, 2))
     f = -1.5 * np.sum((X[:, None] - places) ** 2, axis=2)
-    return X, np.argmax(f + rng.gumbel(size=f.shape), axis=1)
+    labels = np.argmax(f + rng.gumbel(size=f.shape), axis=1)
+    return X, np.unique(labels, return_inverse=True)[1]
+
+
+def some_digits() -> tuple[np.ndarray, np.ndarray]:
+    """Five hundred of the images of digits."""
+    X, y = load_digits(return_X_y=True)
+    chosen = np.random.default_rng(0).permutation(len(y))[:500]
+    return X[chosen], y[chosen]
 
 
 SETS = {
@@ -49,7 +64,9 @@ SETS = {
     "wine": lambda: load_wine(return_X_y=True),
     "separated": lambda: make_blobs(150, centers=3, cluster_std=1.5, random_state=3),
     "three regions": three_regions,
-    "six regions": six_regions,
+    "six regions": partial(regions, 6),
+    "digits": some_digits,
+    "fifteen regions": partial(regions, 15),
 }
 
 
@@ -60,7 +77,7 @@ def method_of(job: dict, max_iter: int) -> object:
         return HistGradientBoostingClassifier(random_state=0)
     if job["method"].startswith("laplace"):
         return GaussianProcessClassifier(ConstantKernel(1.0) * RBF(1.0), random_state=0)
-    kind = Softmax if job["method"] == "joint" else ProductSoftmax
+    kind = JointSoftmax if job["method"] == "joint" else ProductSoftmax
     return SparsePEPClassifier(
         likelihood=kind(n_classes),
         n_inducing=job["M"],
@@ -111,7 +128,7 @@ def log_loss(proba: np.ndarray, labels: np.ndarray) -> float:
 
 
 def study(size: str) -> Study:
-    """Five data sets, random splits, 30 inducing points."""
+    """Seven data sets, random splits, 30 inducing points."""
     quick = size == "quick"
     n_splits = {"quick": 1, "standard": 3, "full": 10}[size]
     sets = ("iris", "three regions") if quick else tuple(SETS)
