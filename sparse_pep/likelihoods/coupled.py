@@ -172,15 +172,16 @@ def obtuse_parts(gamma: ndarray, shares: ndarray) -> tuple[ndarray, ndarray]:
 
 # %% ../../nbs/09d_coupled.ipynb #a38a306d
 SIGMAS = 7.5  # of the outer integral
-STEP = 0.75  # and its step, in standard deviations and in f
+STEP = 0.9  # and its step, in standard deviations and in f
+COARSE_STEP = 1.25  # the same where a relative error of 5e-6 will do
 
 
-def outer_nodes(direction: ndarray) -> tuple[ndarray, ndarray]:
+def outer_nodes(direction: ndarray, step: float) -> tuple[ndarray, ndarray]:
     """Nodes and weights (T,) of the trapezoid rule for a standard normal number along directions
-    (3, n).
+    (3, n), with a `step` in standard deviations and in f.
     """
     length = np.abs(direction).sum(axis=0).max()
-    n_steps = int(np.ceil(SIGMAS / min(STEP, STEP / length)))
+    n_steps = int(np.ceil(SIGMAS * max(1.0, length) / step))
     t = np.linspace(-SIGMAS, SIGMAS, 2 * n_steps + 1)
     weights = np.exp(-0.5 * t**2)
     return t, weights / weights.sum()
@@ -222,7 +223,10 @@ def three_classes(
         return equivalent_tilted(independent, data, IndependentVariances(shares), accuracy)
     acute = np.flatnonzero((shares >= 0.0).all(axis=0))
     var, direction = obtuse_parts(gamma[..., obtuse], shares[:, obtuse])
-    t, weights = outer_nodes(direction)
+    step = STEP
+    if accuracy.relative > 5e-6:
+        step = COARSE_STEP
+    t, weights = outer_nodes(direction, step)
     repeated = data.at(np.concatenate([acute, np.tile(obtuse, len(t))]))
     repeated.mean[:, len(acute) :] += (t[:, None] * direction[:, None]).reshape(3, -1)
     functions = IndependentVariances(np.hstack([shares[:, acute], np.tile(var, len(t))]))
