@@ -1,7 +1,6 @@
 """The documentation site where there is no Quarto: `python -m docs.build [--out FOLDER]`.
  Pandoc and the template here render the notebooks as `docs.notebook` leaves them, in the order of
-`_quarto.yml`. For Quarto, `--stage FOLDER` puts the same notebooks where `nbdev_docs` and
-`nbdev_preview` have Quarto render them.
+`_quarto.yml`. `stage` gives the same notebooks to Quarto, for `nbdev_docs` and `nbdev_preview`.
 """
 
 import argparse
@@ -25,9 +24,9 @@ from pygments.formatters import HtmlFormatter
 
 from docs import reference
 from docs.notebook import markdown, process
-from docs.quarto import ROOT
 
-HERE = ROOT / "docs"
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 ASSETS = ("site.css", "frame.css", "site.js", "power.js", "moving.js", "favicon.svg")
 STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg", "power.js", "moving.js")
 
@@ -283,25 +282,14 @@ def put(target: Path, text: str) -> None:
         target.write_text(text, encoding="utf-8")
 
 
-def stage(root: Path, folder: Path) -> None:
-    """The pages that Quarto renders into `folder`, processed notebooks and the reference, and the
-    styles.
-
-    A page that is older than what it is made of is made again; `folder/.made` keeps them, since
-    nbdev writes over those in `folder`.
+def stage(folder: Path) -> None:
+    """The pages that Quarto renders in `folder`, processed notebooks and the reference, and the
+    styles: nbdev leaves its own pages there, and calls Quarto, which calls this first.
     """
-    makers = [root / "_quarto.yml", *HERE.rglob("*.py"), *(root / "sparse_pep").rglob("*.py")]
-    config = read_config(root)
-    sources = page_list(config, root / "nbs", reference.sources())
-    write_for_readers(config, root / "nbs", sources, folder)
+    sources = page_list(read_config(ROOT), ROOT / "nbs", reference.sources())
+    write_for_readers(read_config(ROOT), ROOT / "nbs", sources, folder)
     for source in sources:
-        kept = folder / ".made" / source
-        notebook = root / "nbs" / source
-        newest = max(path.stat().st_mtime for path in [*makers, *[notebook] * notebook.exists()])
-        if not kept.exists() or kept.stat().st_mtime < newest:
-            put(kept, nb2str(processed(source, root / "nbs")))
-            os.utime(kept)
-        put(folder / source, kept.read_text(encoding="utf-8"))
+        put(folder / source, nb2str(processed(source, ROOT / "nbs")))
     for name in STYLES:
         put(folder / name, (HERE / name).read_text(encoding="utf-8"))
 
@@ -316,17 +304,8 @@ if __name__ == "__main__":
         default=ROOT / "_docs",
         help="folder to write, replaced (default: _docs)",
     )
-    parser.add_argument(
-        "--stage",
-        type=Path,
-        metavar="FOLDER",
-        help="only put what Quarto renders into this folder, where it changes",
-    )
     args = parser.parse_args()
-    if args.stage:
-        stage(ROOT, args.stage)
-    else:
-        shutil.rmtree(args.out, ignore_errors=True)
-        args.out.mkdir(parents=True)
-        write_site(ROOT, args.out)
-        print(f"docs: {sum(1 for _ in args.out.rglob('*.html'))} pages in {args.out}")
+    shutil.rmtree(args.out, ignore_errors=True)
+    args.out.mkdir(parents=True)
+    write_site(ROOT, args.out)
+    print(f"docs: {sum(1 for _ in args.out.rglob('*.html'))} pages in {args.out}")

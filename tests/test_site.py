@@ -24,7 +24,6 @@ pytest.importorskip("nbdev", reason="the site is built with the development depe
 pytest.importorskip("pypandoc", reason="the site is built with the development dependencies")
 
 
-from docs import quarto
 from docs.build import STYLES, finish, listed, page_list, pandoc, read_config, sidebar_html, stage
 from docs.build import Page as SitePage
 from docs.notebook import as_markdown, markdown, numbered, only_imports, process
@@ -229,18 +228,17 @@ def contents(folder):
 
 def test_staging_is_the_same_whatever_the_order_of_sets(tmp_path, monkeypatch):
     monkeypatch.setattr("docs.build.page_list", lambda *_: STAGED)
-    stage(ROOT, tmp_path / "first")
+    stage(tmp_path / "first")
     second = str(tmp_path / "second")
     program = (
         "import docs.build as b; from pathlib import Path; b.page_list = lambda *_: "
-        f"{STAGED}; b.stage(b.ROOT, Path({second!r}))"
+        f"{STAGED}; b.stage(Path({second!r}))"
     )
     env = os.environ | {"PYTHONHASHSEED": "1"}
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=env, check=True)
     staged = contents(tmp_path / "first")
     kept = {f"notebooks/{page}" for page in STAGED if not page.startswith("reference/")}
-    made = {path for path in staged if not path.startswith(".made")}
-    assert made == {*STAGED, *STYLES, *kept, "llms.txt"}
+    assert set(staged) == {*STAGED, *STYLES, *kept, "llms.txt"}
     assert staged == contents(tmp_path / "second")
 
 
@@ -249,11 +247,11 @@ def test_staging_again_writes_only_what_changed(tmp_path, monkeypatch):
     and writes no other.
     """
     monkeypatch.setattr("docs.build.page_list", lambda *_: STAGED)
-    stage(ROOT, tmp_path)
+    stage(tmp_path)
     staged = contents(tmp_path)
     (tmp_path / "index.ipynb").write_text("as nbdev makes it")
     times = {name: (tmp_path / name).stat().st_mtime_ns for name in staged}
-    stage(ROOT, tmp_path)
+    stage(tmp_path)
     assert contents(tmp_path) == staged
     written = [name for name in times if (tmp_path / name).stat().st_mtime_ns != times[name]]
     assert written == ["index.ipynb"]
@@ -490,57 +488,15 @@ def test_imports_and_code_that_is_not_the_argument_are_folded(documents):
     } <= folded
 
 
-def test_the_hook_stages_with_the_python_that_runs_nbdev(tmp_path):
-    """As Quarto runs it: split at spaces outside double quotes, in `_proc/`, by any Python, here
-    one with nothing but its library.
-    """
-    (tmp_path / "docs").symlink_to(ROOT / "docs")
-    (stage_folder := tmp_path / "_proc").mkdir()
-    commands = [
-        shlex.split(read_config(ROOT)["project"][when]) for when in ("pre-render", "post-render")
-    ]
-    assert [command[:2] for command in commands] == [["python3", "-c"]] * 2
-    bare = [
-        sys.executable,
-        "-S",
-        "-c",
-        "\n".join(
-            f"import subprocess; subprocess.run = lambda *a, **k: print(a[0], k['cwd'])\n{program}"
-            for *_, program in commands
-        ),
-    ]
-    nbdev = tmp_path / "nbdev_docs"
-    nbdev.write_text(
-        f"import subprocess; subprocess.run({bare!r}, cwd={str(stage_folder)!r}, check=True)"
-    )
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    python.symlink_to(sys.executable)
-    said = subprocess.run(
-        [python, nbdev],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"PATH": os.environ["PATH"]},
-    ).stdout
-    assert (
-        said.split("\n")[0]
-        == f"{[str(python), '-m', 'docs.build', '--stage', str(stage_folder)]} {ROOT}"
-    )
-
-
-def test_a_formula_left_as_tex_ends_the_build_with_quarto(tmp_path, monkeypatch):
-    out = tmp_path / "_docs"
-    out.mkdir()
+def test_quarto_has_the_pages_staged_where_it_renders_them(tmp_path, monkeypatch):
+    python, option, program = shlex.split(read_config(ROOT)["project"]["pre-render"])
+    assert (python, option) == ("python3", "-c")
+    folders = []
+    monkeypatch.setattr("docs.build.stage", lambda folder: folders.append(folder.resolve()))
+    monkeypatch.setattr(sys, "path", sys.path[:])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("QUARTO_PROJECT_OUTPUT_DIR", raising=False)
-    (out / "good.html").write_text(
-        '<math><mi>x</mi></math> <span class="math inline">x</span>', encoding="utf-8"
-    )
-    quarto.after_render()
-    (out / "x.html").write_text('<span class="math inline">$\\Bigl(x$</span>', encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"x\.html: no MathML for \$\\Bigl"):
-        quarto.after_render()
+    exec(program)
+    assert folders == [tmp_path]
 
 
 def test_formulas_use_commands_that_both_pandocs_convert():
