@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
+from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, StackedFeatures, Wavelet
 from sparse_pep.kernels import Constant, Linear, Matern32, Periodic, SquaredExponential, White
 from sparse_pep.likelihoods import Binomial, Tobit
@@ -107,6 +108,65 @@ def test_a_model_that_was_loaded_has_the_same_parts(tmp_path):
 def test_parts_beyond_the_data_come_with_a_warning():
     with pytest.warns(UserWarning, match="beyond the training data"):
         FITTED["gaussian"].predict_components(TEST + 50.0)
+
+
+GROUPS = np.resize(["b", "a", "c", "a", "b"], 50)
+
+
+@pytest.mark.parametrize("name", set(FITTED) - {"blocks", "classes"})
+def test_a_group_is_predicted_from_the_other_groups(name):
+    model = FITTED[name]
+    mean, var = model.leave_one_out_f(GROUPS)
+    density = model.leave_one_out(GROUPS)
+    whole_mean, whole_var = model.predict_f(X)
+    assert mean.shape == whole_mean.shape
+    assert np.all(np.isfinite(density))
+    assert np.mean(var > whole_var) > 0.95
+
+
+@pytest.mark.parametrize("name", ["gaussian", "power 0, tight", "neighbours", "outputs"])
+def test_a_group_left_out_is_predicted_by_a_model_that_has_not_seen_it(name):
+    y = np.column_stack([Y, 2.0 - F]) if name == "outputs" else Y
+    given = {
+        "features": InducingPoints(Z),
+        "standardize": False,
+        "power": 0.0 if "tight" in name else 0.5,
+        "tight": "tight" in name,
+        "local": 8 if name == "neighbours" else None,
+    }
+    weight = np.resize([1.0, 2.0, 0.0], 50)
+    model = untrained(**given).fit(X, y, weight)
+    mean, var = model.leave_one_out_f(GROUPS)
+    density = model.leave_one_out(GROUPS)
+    for label in "abc":
+        rest = GROUPS != label
+        other = untrained(**given).fit(X[rest], y[rest], weight[rest])
+        seen = ~rest & (weight > 0.0)
+        for ours, theirs in zip((mean, var), other.predict_f(X[seen]), strict=True):
+            assert_allclose(ours[seen], theirs, rtol=1e-7, atol=1e-9)
+        assert_allclose(density[seen], other.predict_log_density(X[seen], y[seen]), atol=1e-7)
+    assert np.all(np.isnan(density[weight == 0.0]))
+
+
+def test_signs_of_slopes_belong_to_no_group():
+    model = untrained(monotone={0: 1}, kernel=SquaredExponential()).fit(X, Y)
+    assert model.leave_one_out(GROUPS).shape == (50,)
+    assert np.all(np.isfinite(model.leave_one_out_f(GROUPS)[0]))
+
+
+def test_groups_that_are_none_are_refused():
+    model = FITTED["gaussian"]
+    for bad, words in (
+        (GROUPS[:-1], "a label for each of 50 training rows; got 49"),
+        (np.full(50, np.nan), "`groups` must be finite"),
+        ([["a"]] * 50, "`groups` must have shape"),
+        (["a"] * 49 + [None], "`groups` must be all numbers or all text"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            model.leave_one_out(bad)
+    pieces = untrained(standardize=False).fit(ArraySource(X, Y))
+    with pytest.raises(ValueError, match="`groups` needs training data in memory"):
+        pieces.leave_one_out(GROUPS)
 
 
 TARGETS = {

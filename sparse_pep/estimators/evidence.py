@@ -18,6 +18,7 @@ from sparse_pep.estimators.predict import (
 )
 from .state import FittedState, TrainingData
 from ..inference import Rows
+from ..inference.blocks import Partition
 from sparse_pep.model import (
     Model,
     density_of_rows,
@@ -30,6 +31,7 @@ from ..numerics.parameters import from_vector, to_vector
 from ..numerics.validation import as_floats, short_repr
 from ..observations import MEAN, SIGN
 from ..posterior.local import local_leave_one_out
+from ..posterior.questions import groups_left_out
 
 # %% auto #0
 __all__ = []
@@ -105,10 +107,16 @@ def functional_codes(state: FittedState, training: TrainingData) -> ndarray | No
     return rows.X[:, -2:]
 
 
-def in_rows_of_user(values: ndarray, training: TrainingData) -> ndarray:
-    """Values (n, ...) of the rows that count as values (N, ...) of all rows that were given: NaN
-    for those of weight 0, on which nothing was trained.
+def samples_of(codes: ndarray | None) -> ndarray | slice:
+    """The training rows that are no signs of slopes."""
+    return slice(None) if codes is None else codes[:, 0] != SIGN
+
+
+def in_rows_of_user(values: ndarray, codes: ndarray | None, training: TrainingData) -> ndarray:
+    """Values (n, ...) of the training rows as values (N, ...) of all rows that were given: NaN for
+    those of weight 0, on which nothing was trained.
     """
+    values = values[samples_of(codes)]
     counted = training.data.counted
     if counted is None:
         return values
@@ -117,42 +125,70 @@ def in_rows_of_user(values: ndarray, training: TrainingData) -> ndarray:
     return every
 
 
-def moments_left_out(state: FittedState, training: TrainingData) -> Moments:
-    """Mean and variance of f at each training row given all others, in the shapes of `loo_predict`
-    and in the model's units: by the rows near it, if predictions use them.
+def group_numbers(codes: ndarray | None, training: TrainingData, groups: ArrayLike) -> ndarray:
+    """The number of the group of each training row (n,), −1 for signs of slopes, from the labels of
+    the rows that were given. ValueError unless each has a label.
     """
+    if not training.data.in_memory:
+        raise ValueError("`groups` needs training data in memory; those of this fit are a source.")
+    numbers = np.full(training.data.rows.n_data, -1)
+    samples = samples_of(codes)
+    counted = training.data.counted
+    n_given = len(numbers[samples]) if counted is None else len(counted)
+    try:
+        labels = Partition(np.asarray(groups)).labels
+    except ValueError as error:
+        raise ValueError(str(error).replace("`labels`", "`groups`")) from error
+    if len(labels) != n_given:
+        raise ValueError(
+            f"`groups` must have a label for each of {n_given} training rows; got {len(labels)}."
+        )
+    numbers[samples] = labels if counted is None else labels[counted]
+    return numbers
+
+
+def moments_left_out(
+    state: FittedState, training: TrainingData, groups: ArrayLike | None
+) -> Moments:
+    """Mean and variance of f at each training row given all others, or those of other groups, in
+    the shapes of `loo_predict` and in the model's units: by the rows near it, if predictions use
+    them.
+    """
+    local = state.local
+    if local is not None and local.blocks is not None:
+        local = None
+    if groups is not None:
+        numbers = group_numbers(functional_codes(state, training), training, groups)
+        return groups_left_out(state.model, training.fit, training.problem, numbers, local)
     mean, var = loo_predict(state.model, training.fit, training.problem)
     rows = training.data.rows
-    local = state.local
-    if local is None or local.blocks is not None or not isinstance(rows, Rows):
+    if local is None or not isinstance(rows, Rows):
         return mean, var
     near, near_var = local_leave_one_out(state.model, state.posterior.functions, rows, local)
     proper = np.isfinite(near).reshape(-1, rows.n_data).all(axis=0)
     return np.where(proper, near, mean), np.where(proper, near_var, var)
 
 
-def leave_one_out(state: FittedState) -> ndarray:
+def leave_one_out(state: FittedState, groups: ArrayLike | None = None) -> ndarray:
     """log p(yₙ | all other training data) (N,) in nats, of each training row."""
     training = state.needs_data("`leave_one_out`")
-    moments = moments_left_out(state, training)
+    moments = moments_left_out(state, training, groups)
     density = density_of_rows(state.model, training.problem, *moments)
     codes = functional_codes(state, training)
-    if codes is None:
-        return in_rows_of_user(density - log_scale(state), training)
-    likelihood = state.model.likelihood
-    scaled = np.array([likelihood.part(k).real_targets for k in codes[:, 1].astype(int)])
-    return (density - log_scale(state) * scaled)[codes[:, 0] != SIGN]
+    scaled = 1.0
+    if codes is not None:
+        likelihood = state.model.likelihood
+        scaled = np.array([likelihood.part(k).real_targets for k in codes[:, 1].astype(int)])
+    return in_rows_of_user(density - log_scale(state) * scaled, codes, training)
 
 
-def leave_one_out_f(state: FittedState) -> Moments:
+def leave_one_out_f(state: FittedState, groups: ArrayLike | None = None) -> Moments:
     """Mean and variance of the latent function at each training row, given all other rows."""
     training = state.needs_data("`leave_one_out_f`")
-    mean, var = moments_left_out(state, training)
+    mean, var = moments_left_out(state, training, groups)
     mean = mean_to_target_units(state, mean.T)
     var = variance_to_target_units(state, var.T)
     codes = functional_codes(state, training)
-    if codes is None:
-        return in_rows_of_user(mean, training), in_rows_of_user(var, training)
-    mean = mean - target_units(state)[0] * (codes[:, 0] > MEAN)
-    samples = codes[:, 0] != SIGN
-    return mean[samples], var[samples]
+    if codes is not None:
+        mean = mean - target_units(state)[0] * (codes[:, 0] > MEAN)
+    return in_rows_of_user(mean, codes, training), in_rows_of_user(var, codes, training)

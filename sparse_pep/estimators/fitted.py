@@ -252,7 +252,7 @@ class FittedEstimator(Arguments):
         n_features = require_whole(n_features, "n_features")
         return predict.sample_functions(state, n, n_features, seeded(random_state))
 
-    def leave_one_out(self) -> ndarray:
+    def leave_one_out(self, groups: ArrayLike | None = None) -> ndarray:
         """log p(yₙ | all other training data) (N,) in nats, of each training row.
 
         It is computed from the cavity that leaves out the whole site of the row, without a second
@@ -261,15 +261,19 @@ class FittedEstimator(Arguments):
         memory; with `local="blocks"` it is global. The value is NaN
         where a site cannot be left out, and in rows of weight 0. Cost 2NM² flops. ValueError if
         the training data are not available.
-        """
-        return evidence.leave_one_out(self._fitted())
 
-    def leave_one_out_f(self) -> tuple[ndarray, ndarray]:
-        """Mean and variance of the latent function at each training input, given all other training
-        data. Shapes and units are those of `predict_f`; cost, NaN and errors those of
-        `leave_one_out`.
+        With `groups` (N,), labels of the training rows, each row is predicted without its whole
+        group, which also leaves its blocks. Cost 2NM² + M³/3 flops for each group; for data in
+        memory.
         """
-        return evidence.leave_one_out_f(self._fitted())
+        return evidence.leave_one_out(self._fitted(), groups)
+
+    def leave_one_out_f(self, groups: ArrayLike | None = None) -> tuple[ndarray, ndarray]:
+        """Mean and variance of the latent function at each training input, given all other training
+        data, or with `groups` those of other groups. Shapes and units are those of `predict_f`;
+        cost, NaN and errors those of `leave_one_out`.
+        """
+        return evidence.leave_one_out_f(self._fitted(), groups)
 
     def add_inducing(self, points: int | ArrayLike) -> Self:
         """Add inducing points to the fitted model; its other parameters are unchanged. Cost O(NM²).

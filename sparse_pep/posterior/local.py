@@ -7,7 +7,7 @@ __all__ = []
 
 # %% ../../nbs/20_local.ipynb #c0f137d3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -211,6 +211,18 @@ class LocalRows(FittedRows):
         if places.shape[1] <= LARGEST_TREE:
             algorithm = "kd_tree"
         return NearestNeighbors(algorithm=algorithm).fit(places)
+
+    def without(self, rows: ndarray) -> "LocalRows":
+        """Only the rows where `rows` (N,) is false, which have no blocks."""
+        kept = ~rows
+        return replace(
+            self,
+            X=self.X[kept],
+            precision=self.precision[:, kept],
+            shift=self.shift[:, kept],
+            power=self.power[kept],
+            weight=self.weight[kept],
+        )
 
     def nearest(self, X: ndarray, k: int) -> ndarray:
         """The numbers of the k nearest rows, or of the k nearest blocks, (S, k), nearest first."""

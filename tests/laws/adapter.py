@@ -22,6 +22,7 @@ from sparse_pep.model import (
     shards_of,
 )
 from sparse_pep.numerics.linalg import factorise
+from sparse_pep.posterior.questions import groups_left_out
 from sparse_pep.streaming import summarise_posterior
 
 in_memory = Rows
@@ -99,6 +100,12 @@ def left_out(model, data, power, tol=1e-8, **options):
     problem = problem_of(data, power, **options)
     fit = model_evidence(model, problem, tol=tol)
     return *loo_predict(model, fit, problem), model_leave_one_out(model, fit, problem)
+
+
+def without_groups(model, data, power, groups, tol=1e-8, **options):
+    """Mean and variance of f at each row given all rows of other groups."""
+    problem = problem_of(data, power, **options)
+    return groups_left_out(model, model_evidence(model, problem, tol=tol), problem, groups)
 
 
 def memory_of(model, data, power, kept, **options):

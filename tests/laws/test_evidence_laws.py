@@ -13,6 +13,7 @@ from laws.adapter import in_memory, in_pieces, on_workers
 from laws.problems import PROBLEMS, N, X, without_weights
 from reference import dense
 from reference.compare import error, gradient_error, slopes
+from reference.problems import SearchedGaussian
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints
@@ -441,6 +442,38 @@ def test_a_row_left_out_is_predicted_from_the_others(name):
         )
         < 1e-9
     )
+
+
+KNOWN_SITES = names(
+    lambda problem: problem.gaussian or isinstance(problem.likelihood, SearchedGaussian)
+)
+GROUPS = np.resize([2, 0, 1, 1, 2, 0, 1], N)  # which no block is within
+
+
+@pytest.mark.parametrize("name", KNOWN_SITES)
+def test_a_group_left_out_is_predicted_by_a_fit_without_it(name):
+    """Exact where sites do not depend on other rows; blocks keep the rows of other groups."""
+    problem = PROBLEMS[name]
+    model, power = problem.model, problem.common_power
+    found = adapter.without_groups(model, solved(name)[2], power, GROUPS, **problem.options)
+    for number in range(3):
+        group = number == GROUPS
+        others = in_memory(**{key: value[~group] for key, value in problem.data.items()})
+        fit = adapter.evidence(model, others, power, **problem.options)
+        expected = adapter.predict(model, fit.posteriors, problem.inputs[group])
+        for ours, theirs in zip(found, expected, strict=True):
+            assert error(ours[..., group], theirs, 1.0) < 1e-8
+
+
+@pytest.mark.parametrize("name", names(lambda problem: "blocks" not in problem.more))
+def test_groups_of_one_row_are_rows_left_out(name):
+    problem = PROBLEMS[name]
+    model, power = problem.model, problem.common_power
+    rows = solved(name)[2]
+    found = adapter.without_groups(model, rows, power, np.arange(N), **problem.options)
+    expected = adapter.left_out(model, rows, power, **problem.options)
+    for ours, theirs in zip(found, expected[:2], strict=True):
+        assert error(ours, theirs, 1.0) < 1e-7
 
 
 @pytest.mark.parametrize("name", SEARCHED)
