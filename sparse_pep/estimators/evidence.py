@@ -175,7 +175,7 @@ def leave_one_out(state: FittedState, groups: ArrayLike | None = None) -> ndarra
     moments = moments_left_out(state, training, groups)
     density = density_of_rows(state.model, training.problem, *moments)
     codes = functional_codes(state, training)
-    scaled = 1.0
+    scaled: float | ndarray = 1.0
     if codes is not None:
         likelihood = state.model.likelihood
         scaled = np.array([likelihood.part(k).real_targets for k in codes[:, 1].astype(int)])

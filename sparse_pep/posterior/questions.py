@@ -15,7 +15,7 @@ from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..features.points import Features
-from ..inference import Problem
+from ..inference import Problem, Rows
 from ..inference.fixed_point import Fit
 from ..inference.shard import site_sums
 from ..kernels import Kernel, Sum
@@ -176,6 +176,7 @@ def posteriors_without(model: Model, fit: Fit, problem: Problem, group: ndarray)
     no distribution is left. Equation 21b.4 of the site.
     """
     rows = problem.rows
+    assert isinstance(rows, Rows)
     Kuu = fit.posteriors[0].Kuu
     changed = group
     if rows.blocks is not None:
@@ -187,7 +188,7 @@ def posteriors_without(model: Model, fit: Fit, problem: Problem, group: ndarray)
             part = replace(problem, rows=rows.at(chosen), earlier=None)
             (shard,) = shards_of(model, part, Kuu).local
             if not shard.sites.known:
-                shard.begin(fit.start[..., chosen])
+                shard.begin(np.asarray(fit.start)[..., chosen])
             sums = site_sums(shard)
             precision = precision + sign * sums.precision
             shift = shift + sign * sums.shift
@@ -208,7 +209,9 @@ def groups_left_out(
     `loo_predict`; `groups` (N,) are whole numbers, and a row with a negative one is in no group.
     Both are NaN for such rows, and where leaving out a group leaves no distribution.
     """
-    moments = local_predict(model, fit.posteriors, problem.rows.X[:1])
+    rows = problem.rows
+    assert isinstance(rows, Rows)
+    moments = local_predict(model, fit.posteriors, rows.X[:1])
     mean, var = (np.full((*one.shape[:-1], len(groups)), np.nan) for one in moments)
     for number in np.unique(groups[groups >= 0]):
         group = groups == number
@@ -219,6 +222,6 @@ def groups_left_out(
             posteriors = posteriors_without(model, fit, problem, group)
         except np.linalg.LinAlgError:
             continue
-        X = problem.rows.X[group]
-        mean[..., group], var[..., group] = local_predict(model, posteriors, X, near)
+        moments = local_predict(model, posteriors, rows.X[group], near)
+        mean[..., group], var[..., group] = moments
     return mean, var
