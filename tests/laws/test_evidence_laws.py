@@ -454,7 +454,8 @@ GROUPS = np.resize([2, 0, 1, 1, 2, 0, 1], N)  # which no block is within
 def test_a_group_left_out_is_predicted_by_a_fit_without_it(name):
     """Exact where sites do not depend on other rows; blocks keep the rows of other groups."""
     problem = PROBLEMS[name]
-    model, power = problem.model, problem.common_power
+    model = problem.model
+    power = problem.common_power
     found = adapter.without_groups(model, solved(name)[2], power, GROUPS, **problem.options)
     for number in range(3):
         group = number == GROUPS
@@ -468,7 +469,8 @@ def test_a_group_left_out_is_predicted_by_a_fit_without_it(name):
 @pytest.mark.parametrize("name", names(lambda problem: "blocks" not in problem.more))
 def test_groups_of_one_row_are_rows_left_out(name):
     problem = PROBLEMS[name]
-    model, power = problem.model, problem.common_power
+    model = problem.model
+    power = problem.common_power
     rows = solved(name)[2]
     found = adapter.without_groups(model, rows, power, np.arange(N), **problem.options)
     expected = adapter.left_out(model, rows, power, **problem.options)
