@@ -31,15 +31,16 @@ ASSETS = ("site.css", "frame.css", "site.js", "power.js", "moving.js", "favicon.
 STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg", "power.js", "moving.js")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Page:
     """A notebook (path under `nbs/`), the page it becomes (path in the site), its title in the
-    menu.
+    menu, and the notebook when it is processed.
     """
 
     source: str
     target: str
     title: str
+    notebook: object = None
 
     @property
     def root(self) -> str:
@@ -116,15 +117,13 @@ def sidebar_html(items: list, pages: dict[str, Page], here: Page) -> str:
 
 def pandoc(text: str, page: Page, variables: dict[str, str], reader: str) -> str:
     """Markdown to a whole page. Any warning, such as a formula without MathML, ends the build."""
-    options = ["+RTS", "-A64m", "-RTS"]  # more memory, a fifth less time
+    options = "--mathml --toc --standalone --wrap=preserve --syntax-highlighting=none".split()
     options += [
-        "--mathml",
-        "--toc",
-        "--standalone",
-        "--wrap=preserve",
-        "--syntax-highlighting=none",
         "--fail-if-warnings",
-    ]
+        "+RTS",
+        "-A64m",
+        "-RTS",
+    ]  # the memory saves a fifth of the time
     options += [f"--template={HERE / 'template.html'}", f"--lua-filter={HERE / 'filter.lua'}"]
     options += [f"--variable={name}={value}" for name, value in variables.items()]
     try:
@@ -158,7 +157,7 @@ def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
 
     text = re.sub(r'href="([^"]*)"', relative, text)
     return re.sub(
-        r'<pre\s+class="(python|bash|matlab)([^"]*)"><code>(.*?)</code></pre>',
+        r'<pre\s+class="(python|pycon|bash|matlab)([^"]*)"><code>(.*?)</code></pre>',
         coloured,
         text,
         flags=re.DOTALL,
@@ -192,85 +191,77 @@ def sections(text: str, page: Page) -> list[dict]:
     ]
 
 
-def title_of(source: str, nbs: Path) -> tuple[str, str]:
-    """The title and the subtitle of a page."""
-    if source.startswith(f"{reference.FOLDER}/"):
-        front = reference.made(source).frontmatter_
-        return front["title"], front["description"]
-    cells = json.loads((nbs / source).read_text(encoding="utf-8"))["cells"]
-    title, subtitle = filter(None, map(str.strip, cells[0]["source"]))
-    return title.lstrip("# "), subtitle.lstrip("> ")
+def load(config: dict) -> list[Page]:
+    """The pages of the sidebar in its order: notebooks of `nbs`, processed, and those made of
+    docstrings.
+    """
+    nbs = ROOT / "nbs"
+    made = reference.sources()
+    pages = []
+    for source in page_list(config, nbs, made):
+        notebook = reference.made(source) if source in made else process(nbs / source)
+        target = (Path(source).parent / notebook.frontmatter_["output-file"]).as_posix()
+        title = re.sub(r"[`$*]", "", notebook.frontmatter_["title"])
+        pages.append(Page(source, target, title, notebook))
+    return pages
 
 
-def write_for_readers(config: dict, nbs: Path, sources: list[str], out: Path) -> None:
+def write_for_readers(config: dict, pages: list[Page], out: Path) -> None:
     """The notebooks, to be downloaded, and `llms.txt`, the titles and subtitles of all pages."""
     site = config["website"]
     lines = [f"# {site['title']}", "", f"> {site['description']}", "", "## Pages", ""]
-    for source in sources:
-        title, subtitle = title_of(source, nbs)
-        page = re.sub(r"(?<![^/])\d+\w?_|\.ipynb$", "", source)
-        lines.append(f"- [{title}]({page}.html): {subtitle}")
-        if (nbs / source).exists():
-            put(out / "notebooks" / source, (nbs / source).read_text(encoding="utf-8"))
+    for page in pages:
+        front = page.notebook.frontmatter_
+        lines.append(f"- [{front['title']}]({page.target}): {front['description']}")
+        notebook = ROOT / "nbs" / page.source
+        if notebook.exists():
+            put(out / "notebooks" / page.source, notebook.read_text(encoding="utf-8"))
     put(out / "llms.txt", "\n".join(lines) + "\n")
 
 
-def processed(source: str, nbs: Path):
-    """The notebook of a page: one of `nbs`, processed, or one made of docstrings."""
-    return (
-        reference.made(source)
-        if source.startswith(f"{reference.FOLDER}/")
-        else process(nbs / source)
-    )
+def neighbours(pages: list[Page], page: Page) -> dict[str, str]:
+    """The template's variables for the start page, and for the pages before and after this one."""
+    at = pages.index(page)
+    if at == 0:
+        variables = {"home": page.target}
+    else:
+        before = pages[at - 1]
+        variables = {"prev": before.target, "prev-title": html.escape(before.title)}
+    for after in pages[at + 1 : at + 2]:
+        variables |= {"next": after.target, "next-title": html.escape(after.title)}
+    return variables
 
 
-def write_site(root: Path, out: Path) -> None:
+def write_page(page: Page, pages: list[Page], config: dict, out: Path) -> list[dict]:
+    """A page and its figures; its sections for the search index."""
+    target = out / page.target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    site = config["website"]
+    named = {page.source: page for page in pages}
+    variables = {
+        "site": site["title"],
+        "git_url": get_config().git_url,
+        "root": page.root,
+        "sidebar": sidebar_html(site["sidebar"]["contents"], named, page),
+    }
+    text = markdown(page.notebook, target.with_name(target.stem + "_files"))
+    reader = config["format"]["html"]["from"]
+    text = pandoc(text, page, variables | neighbours(pages, page), reader)
+    text = finish(text, page, named)
+    target.write_text(text, encoding="utf-8")
+    return sections(text, page)
+
+
+def write_site(out: Path) -> None:
     """Every page, its figures, the search index and the assets into `out`."""
-    config = read_config(root)
-    loaded = {}
-    for source in page_list(config, root / "nbs", reference.sources()):
-        notebook = processed(source, root / "nbs")
-        target = (Path(source).parent / notebook.frontmatter_["output-file"]).as_posix()
-        loaded[Page(source, target, re.sub(r"[`$*]", "", notebook.frontmatter_["title"]))] = (
-            notebook
-        )
-    order = list(loaded)
-    pages = {page.source: page for page in loaded}
-
-    def write(page: Page) -> list[dict]:
-        target = out / page.target
-        at = order.index(page)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        variables = {
-            "site": config["website"]["title"],
-            "git_url": get_config().git_url,
-            "root": page.root,
-        }
-        variables |= {
-            "sidebar": sidebar_html(config["website"]["sidebar"]["contents"], pages, page)
-        }
-        for step, others in (
-            ("home", order[:1] * (at == 0)),
-            ("prev", order[max(at - 1, 0) : at]),
-            ("next", order[at + 1 : at + 2]),
-        ):
-            variables |= {
-                name: value
-                for one in others
-                for name, value in ((step, one.target), (f"{step}-title", html.escape(one.title)))
-            }
-        text = markdown(loaded[page], target.with_name(target.stem + "_files"))
-        text = finish(pandoc(text, page, variables, config["format"]["html"]["from"]), page, pages)
-        target.write_text(text, encoding="utf-8")
-        return sections(text, page)
-
+    config = read_config(ROOT)
+    pages = load(config)
     # the work is in Pandoc, a process for each page
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        entries = sum(pool.map(write, order), [])
-    (out / "search-index.js").write_text(
-        f"window.searchIndex = {json.dumps(entries, ensure_ascii=False)};\n", encoding="utf-8"
-    )
-    write_for_readers(config, root / "nbs", [page.source for page in order], out)
+        entries = sum(pool.map(lambda page: write_page(page, pages, config, out), pages), [])
+    index = f"window.searchIndex = {json.dumps(entries, ensure_ascii=False)};\n"
+    put(out / "search-index.js", index)
+    write_for_readers(config, pages, out)
     for name in ASSETS:
         shutil.copy(HERE / name, out / name)
 
@@ -286,10 +277,11 @@ def stage(folder: Path) -> None:
     """The pages that Quarto renders in `folder`, processed notebooks and the reference, and the
     styles: nbdev leaves its own pages there, and calls Quarto, which calls this first.
     """
-    sources = page_list(read_config(ROOT), ROOT / "nbs", reference.sources())
-    write_for_readers(read_config(ROOT), ROOT / "nbs", sources, folder)
-    for source in sources:
-        put(folder / source, nb2str(processed(source, ROOT / "nbs")))
+    config = read_config(ROOT)
+    pages = load(config)
+    write_for_readers(config, pages, folder)
+    for page in pages:
+        put(folder / page.source, nb2str(page.notebook))
     for name in STYLES:
         put(folder / name, (HERE / name).read_text(encoding="utf-8"))
 
@@ -307,5 +299,5 @@ if __name__ == "__main__":
     args = parser.parse_args()
     shutil.rmtree(args.out, ignore_errors=True)
     args.out.mkdir(parents=True)
-    write_site(ROOT, args.out)
+    write_site(args.out)
     print(f"docs: {sum(1 for _ in args.out.rglob('*.html'))} pages in {args.out}")

@@ -19,31 +19,12 @@ from nbdev.processors import FilterDefaults, _default_exp
 
 from docs.paper_map import HEADING, anchor, equations
 
-# lines from which code of a page that explains is folded
-LONG = {"helper": 1, "lesson": 2, "definition": 3}
+LONG = 3  # lines from which the code of a page that explains is folded
 # a link of the author's own that has a name in back-ticks: nbdev puts a link into it
 NESTED = re.compile(r"\[([^\[\]]*)\[(`[^`]+`)\]\([^()\s]*\)([^\[\]]*)\]\(")
 DEFINING = ast.FunctionDef | ast.ClassDef
 
 parsed = functools.cache(ast.parse)  # the same cells are asked several questions
-
-
-def first_paragraphs(code: str) -> str:
-    """Definitions, those inside others included, with their docstrings cut after the first
-    paragraph: the reference shows all of it.
-    """
-    lines = code.split("\n")
-    nodes = [node for node in ast.walk(parsed(code)) if isinstance(node, DEFINING)]
-    for node in sorted(nodes, key=lambda node: -node.lineno):
-        if "\n\n" in (ast.get_docstring(node) or ""):
-            start = node.body[0].lineno - 1
-            end = node.body[0].end_lineno
-            first = lines.index("", start)
-            lines[start:end] = [
-                *lines[start : first - 1],
-                lines[first - 1] + lines[end - 1].strip()[-3:],
-            ]
-    return "\n".join(lines)
 
 
 @functools.cache
@@ -127,62 +108,21 @@ def first_sentence(node: ast.stmt) -> str:
     return re.sub(r"([\\*_$<>\[\]^~@#\"'|])", r"\\\1", sentence)
 
 
-def assigned_names(body: list[ast.stmt]) -> list[str]:
-    """The names that statements assign."""
-    assignments = [node for node in body if isinstance(node, ast.Assign | ast.AnnAssign)]
-    names = [node for part in assignments for node in ast.walk(part) if isinstance(node, ast.Name)]
-    return [node.id for node in names if isinstance(node.ctx, ast.Store)]
-
-
-def defined(code: str) -> str:
-    """What a piece of code defines, as a line of Markdown: a name with its docstring's first
-    sentence, or names.
+def summary(code: str) -> str:
+    """The line over folded code: the names that it defines, one of them with the first sentence
+    of its docstring.
     """
-    body = parsed(code).body
-    nodes = [node for node in body if isinstance(node, DEFINING)]
-    if len(nodes) == 1:
-        sentence = first_sentence(nodes[0])
-        if sentence:
-            return f"`{nodes[0].name}`: {sentence}"
-    names = list(dict.fromkeys([node.name for node in nodes] or assigned_names(body)))
-    shown = [f"`{name}`" for name in names[:4]] + ["more"] * (len(names) > 4)
-    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
-
-
-def fold_line(cell) -> str:
-    """The line that stands for a cell of a lesson, if it serves another purpose than the
-    argument at a length that hides it.
-    """
-    _, code = options(cell.source)
-    lines = code.count("\n")
-    outputs = cell.get("outputs", [])
-    if lines < LONG["lesson"] or code.lstrip()[0] in "%!":
-        return ""
-    if any("image/png" in output.get("data", {}) for output in outputs):
-        return "Code of the figure"
-    kinds = {type(node) for node in ast.walk(parsed(code))}
-    if ast.Try in kinds:
-        return "Check of what is refused"
-    if outputs or ast.Assert in kinds:
-        return "Check"
-    return ": ".join(filter(None, ["Preparation", defined(code)]))
+    nodes = [node for node in parsed(code).body if isinstance(node, DEFINING)]
+    names = ", ".join(f"`{node.name}`" for node in nodes)
+    sentence = first_sentence(nodes[0]) if len(nodes) == 1 else ""
+    return ": ".join(filter(None, [names, sentence])) or "Code"
 
 
 def fold(cell, line: str) -> None:
-    """Set Quarto's options for code that the reader unfolds, unless the author has, or there is
-    nothing to say.
-    """
-    if line and "code-fold" not in options(cell.source)[0]:
-        cell.source = (
-            "#| code-fold: true\n#| code-summary: "
-            f"{json.dumps(line, ensure_ascii=False)}\n{cell.source}"
-        )
-
-
-def fold_definition(cell, kind: str) -> None:
-    """Fold the code of definitions that is longer than this kind of definition may be."""
-    if cell.source.count("\n") >= LONG[kind]:
-        fold(cell, defined(cell.source))
+    """Set Quarto's options for code that the reader unfolds, unless the author has."""
+    if "code-fold" not in options(cell.source)[0]:
+        said = json.dumps(line, ensure_ascii=False)
+        cell.source = f"#| code-fold: true\n#| code-summary: {said}\n{cell.source}"
 
 
 def marks_of(cell) -> dict:
@@ -199,10 +139,16 @@ def public_nodes(cell) -> list[ast.stmt]:
     return [node for node in cell.parsed_() if getattr(node, "name", "_")[0] != "_"]
 
 
+def is_long(cell) -> bool:
+    """Whether a cell is Python that hides the argument of a page that explains."""
+    if cell.cell_type != "code" or only_imports(cell) or cell.source.lstrip()[:1] in ("%", "!"):
+        return False
+    return len(options(cell.source)[1].splitlines()) >= LONG
+
+
 class ApiCells(Processor):
-    """Exported code stays on the page. Public names have a heading with links over their code, the
-    docstring cut after its first paragraph; helpers have a place and are folded where they are
-    long, and so are imports, preparations, drawings and long checks.
+    """Exported code stays on the page. Public names have a heading with links over their code, and
+    helpers have a place. Long code is folded, and so are imports.
     """
 
     def begin(self) -> None:
@@ -213,19 +159,14 @@ class ApiCells(Processor):
         cells = []
         for cell in self.nb.cells:
             marks = marks_of(cell)
-            nodes = public_nodes(cell)
-            if nodes:
-                cells += [mk_cell(api_heading(node, self.nb.module_), "markdown") for node in nodes]
-                cell.source = first_paragraphs(cell.source)
-                fold_definition(cell, "definition")
-            if "exporti" in marks:
-                places = anchors(cell.source, taken)
-                if places:
-                    cells.append(mk_cell(places, "markdown"))
-            if self.nb.explains_ and not nodes:
-                self.fold_what_is_long(cell, marks)
-            if "default_exp" not in marks:
-                cells.append(cell)
+            if "default_exp" in marks:
+                continue
+            headings = [api_heading(node, self.nb.module_) for node in public_nodes(cell)]
+            places = anchors(cell.source, taken) if "exporti" in marks else ""
+            cells += [mk_cell(text, "markdown") for text in [*headings, *[places] * bool(places)]]
+            if self.nb.explains_ and is_long(cell):
+                fold(cell, summary(cell.source))
+            cells.append(cell)
         self.nb.cells = list(self.with_imports_folded(cells))
 
     def heading_anchors(self) -> set[str]:
@@ -233,15 +174,6 @@ class ApiCells(Processor):
         texts = [cell.source for cell in self.nb.cells if cell.cell_type == "markdown"]
         headings = [HEADING.match(line) for text in texts for line in text.splitlines()]
         return {anchor(heading[1]) for heading in headings if heading}
-
-    def fold_what_is_long(self, cell, marks: dict) -> None:
-        """Fold a code cell of a page that explains, unless it is short or consists of imports."""
-        if cell.cell_type != "code" or only_imports(cell):
-            return
-        if {"export", "exporti"} & marks.keys():
-            fold_definition(cell, "helper")
-        else:
-            fold(cell, fold_line(cell))
 
     def with_imports_folded(self, cells: list) -> Iterable:
         """The cells, those of imports that follow each other as one."""
@@ -277,49 +209,31 @@ def origin(page: str, module: str | None) -> str:
     """Links to a page's notebook and, where it exports one, to its module."""
     config = get_config()
     base = f"{config.git_url}/blob/{config.branch}"
-    links = (
-        [
-            f"[notebook]({base}/{config.nbs_path.name}/{page})",
-            f'[download this notebook](/notebooks/{page}){{download=""}}',
-        ]
-        if (config.nbs_path / page).exists()
-        else []
-    )
-    links += (
-        [
-            "[module "
-            f"`{config.lib_name}.{module}`]"
-            f"({base}/{config.lib_path.name}/{module.replace('.', '/')}.py)"
-        ]
-        if module
-        else []
-    )
+    links = [
+        f"[notebook]({base}/{config.nbs_path.name}/{page})",
+        f'[download this notebook](/notebooks/{page}){{download=""}}',
+    ]
+    if module:
+        file = f"{config.lib_path.name}/{module.replace('.', '/')}.py"
+        links.append(f"[module `{config.lib_name}.{module}`]({base}/{file})")
     return f"::: {{.origin}}\nSource: {' · '.join(links)}\n:::"
 
 
 def picture_first(cells: list) -> list:
-    """The cells of a page of the gallery, opened by its first figure, without the code, and by
-    what is said of it, unless other results come before.
-    """
-    figures = [
-        [output for output in cell.get("outputs", []) if "image/png" in output.get("data", {})]
-        for cell in cells
-    ]
-    place = next(n for n, found in enumerate(figures) if found)
+    """The cells of a page of the gallery, opened by its first figure, without the code."""
+    figures = [cell for cell in cells if any(map(is_figure, cell.get("outputs", [])))]
     opening = next(n for n, cell in enumerate(cells) if cell.cell_type == "code")
-    drawn = cells[place]
-    first = figures[place][0]
-    picture = mk_cell(
-        "\n".join(["#| echo: false", *re.findall(r"^#\| fig-.*", drawn.source, flags=re.MULTILINE)])
-    )
-    drawn.source = re.sub(r"^#\| fig-.*\n", "", drawn.source, flags=re.MULTILINE)
-    picture.outputs = [first]
-    drawn.outputs = [output for output in drawn.outputs if output is not first]
-    said = place - (
-        cells[place - 1].cell_type == "markdown"
-        and not any(cell.get("outputs") for cell in cells[:place])
-    )
-    return [*cells[:opening], picture, *cells[said:place], *cells[opening:said], *cells[place:]]
+    drawn = figures[0]
+    described = re.findall(r"^#\| fig-.*\n", drawn.source, flags=re.MULTILINE)
+    picture = mk_cell("#| echo: false\n" + "".join(described))
+    picture.outputs = [output for output in drawn.outputs if is_figure(output)]
+    drawn.outputs = [output for output in drawn.outputs if not is_figure(output)]
+    return [*cells[:opening], picture, *cells[opening:]]
+
+
+def is_figure(output) -> bool:
+    """Whether an output of a cell is a picture."""
+    return "image/png" in output.get("data", {})
 
 
 def check_title(notebook, name: str) -> None:
@@ -333,16 +247,6 @@ def check_title(notebook, name: str) -> None:
         )
 
 
-def module_of(notebook) -> str | None:
-    """The module that a page exports, or exports its first cell to."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            into = re.search(r"^#\| export (\S+)", cell.source, flags=re.MULTILINE)
-            if into:
-                return into[1]
-    return _default_exp(notebook)
-
-
 def process(path: Path):
     """The notebook at `path` after nbdev: cells hidden, definitions given headings, back-tick
     names linked, equations numbered.
@@ -351,7 +255,7 @@ def process(path: Path):
     nbs = get_config().nbs_path
     check_title(notebook, path.name)
     # the underscore: kept in memory, not written
-    notebook.module_ = module_of(notebook)
+    notebook.module_ = _default_exp(notebook)
     derives = re.match(r"\d\d|power_ep|errata", path.name)
     notebook.explains_ = bool(notebook.module_ or derives)
     NBProcessor(nb=notebook, procs=[*FilterDefaults().procs(), ApiCells]).process()
