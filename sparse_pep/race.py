@@ -66,9 +66,9 @@ class Judge:
         return predictive_log_density(model.likelihood.at(rows.X), rows.y, mean, var)
 
     def mean(self, densities: ndarray) -> float:
-        """The mean over the held-out rows, with their weights."""
-        weights = np.broadcast_to(self.held_out.weight, self.held_out.n_data)
-        return float(np.average(densities, weights=weights))
+        """The mean over the held-out rows, each once, without those of weight 0."""
+        counts = np.broadcast_to(self.held_out.weight, self.held_out.n_data) > 0.0
+        return float(np.mean(densities, where=counts))
 
 # %% ../nbs/23_race.ipynb #db0e8762
 NEIGHBOURS = 20, 40  # that predictions of a model from neighbours may use
