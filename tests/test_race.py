@@ -160,3 +160,25 @@ def test_rounds_that_fail_are_no_entrants():
     assert contest.go_on()
     assert not contest.go_on()
     assert len(contest.entrants) == 1
+
+
+def simulator(n_rows, seed=0):
+    """Runs of a smooth function without noise."""
+    inputs = np.random.default_rng(seed).uniform(size=(n_rows, 3))
+    return inputs, np.sin(3.0 * inputs[:, 0] + inputs[:, 1]) + inputs[:, 2] ** 2
+
+
+def test_rows_without_noise_are_inducing_points_and_predict_better():
+    new, truth = simulator(300, seed=1)
+    errors = []
+    for n_inducing in (100, 99):
+        model = SparsePEPRegressor(n_inducing=n_inducing, random_state=0).fit(*simulator(1200))
+        errors.append(np.sqrt(np.mean((model.predict(new) - truth) ** 2)))
+        assert model.diagnostics_["race_won_by"].startswith("exactly") == (n_inducing == 100)
+        assert len(model.features_) == {100: 1000, 99: 99}[n_inducing]
+    assert errors[0] < 0.2 * errors[1]
+
+
+def test_rows_with_noise_are_not_tried_as_inducing_points():
+    model = SparsePEPRegressor(random_state=0).fit(*wave(900, 0.5))
+    assert not any(label.startswith("exactly") for label in model.diagnostics_["race"])

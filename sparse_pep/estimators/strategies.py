@@ -79,6 +79,12 @@ def is_guarded(options: Arguments, data: Data) -> bool:
     return trains and data.in_memory and one_power and is_global
 
 
+def rows_as_points(options: Arguments) -> int:
+    """How many rows may be inducing points without noise: none if another number is asked for."""
+    is_open = options.n_inducing in ("auto", Arguments.n_inducing)
+    return MOST_INPUTS[0] if is_open else 0
+
+
 FEWEST_ROWS = 800  # distinct ones, from which on several ways to train compete
 
 
@@ -117,7 +123,7 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     if is_guarded(options, data):
         strategy = Guarded(strategy)
     if compares_ways(options, data):
-        strategy = Race(data.unique_rows, open_kernel, strategy)
+        strategy = Race(data.unique_rows, open_kernel, strategy, rows_as_points(options))
     if may_be_exact(options, data):
         trained = training_of(options, data)
         strategy = Exact(data.unique_rows, trained, strategy, MOST_INPUTS, open_kernel)
