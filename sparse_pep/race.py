@@ -20,6 +20,13 @@ from .kernels import Kernel, Matern32, SquaredExponential
 from .likelihoods import Gaussian
 from .model import Model, model_evidence, predictive_log_density
 from .posterior.local import HIGHEST_POWER, local_predict, local_rows
+from sparse_pep.training.exact import (
+    ExactEvidence,
+    jitter_below_noise,
+    train_exactly,
+    with_distinct_inputs,
+)
+from .training.lbfgs import total_weight
 from sparse_pep.training.neighbours import (
     LEAST_NOISE,
     Effort,
@@ -77,6 +84,7 @@ FEW_NEIGHBOURS = 20  # that predictions of other models may use
 BY_NEIGHBOURS = "neighbours"
 WITH_POINTS = "neighbours and trained points"
 ON_ALL_ROWS = "all rows"
+ON_A_SAMPLE = "exactly on a sample"
 
 
 class Entrant(NamedTuple):
@@ -211,6 +219,45 @@ def highest(entrants: Sequence[Entrant]) -> float:
     """The highest score."""
     return max(entrant.density for entrant in entrants)
 
+# %% ../nbs/23_race.ipynb #eb445665
+SMALL_NOISE = 1e-3  # of the variance of the targets
+MOST_ROWS = 20000  # whose sums with so many points are quick
+
+
+def with_points_at_rows(result: TrainingResult, rows: Rows, problem: Problem) -> TrainingResult:
+    """The result with inducing points at the rows, and a problem whose jitter is small beside the
+    noise.
+    """
+    points = InducingPoints(np.unique(rows.X, axis=0))
+    model = replace(result.model, features=points)
+    jitter = jitter_below_noise(model, points.Z, problem.jitter)
+    problem = replace(problem, jitter=jitter)
+    return replace(result, model=model, problem=problem, fit=None, start=None)
+
+# %% ../nbs/23_race.ipynb #af169f39
+def exact_on_a_sample(
+    model: Model, contest: "Contest", training: NeighbourTraining, size: int
+) -> list[Entrant]:
+    """The entrant whose hyper-parameters are those of the exact process of a sample of rows of a
+    size, which are its inducing points; none if the noise that neighbours found is not small.
+    """
+    judge = contest.judge
+    rows = judge.learning.rows
+    options = training.options
+    may_enter = size > 0 and "features.Z" not in options.fixed and rows.n_data <= MOST_ROWS
+    found = [entrant.result.model.likelihood.noise_variance for entrant in contest.entrants]
+    noise = np.max(found) if found else np.inf
+    if not may_enter or noise > SMALL_NOISE * variance_of(rows):
+        return []
+    sample = rows.at(training.order[:size])
+    evidence = ExactEvidence(*with_distinct_inputs(sample))
+    fixed = replace(options, fixed={*options.fixed, "features.Z"})
+    at_sample = with_points_at_rows(TrainingResult(model=model), sample, judge.learning)
+    result = train_exactly(at_sample.model, evidence, fixed, total_weight(sample), training.clock)
+    result = with_points_at_rows(result, sample, judge.learning)
+    at_jitter = replace(judge, learning=result.problem)
+    return entrants_of(ON_A_SAMPLE, result, at_jitter, [0])
+
 # %% ../nbs/23_race.ipynb #4e11233b
 LEAST_PRECISION = 1e-6  # of a site that is taken for a measurement
 SITE_ROUNDS = 2
@@ -307,6 +354,9 @@ class Contest:
         return self.density + HOPE * (self.density - before) < highest(self.entrants)
 
 # %% ../nbs/23_race.ipynb #ccd28e05
+NO_FACTOR = "no covariance of a row and its neighbours can be factorised; raise `jitter`."
+
+
 def is_at_limit(model: Model, rows: Rows) -> bool:
     """Whether the noise variance has reached the limit of training on neighbours."""
     if not model.likelihood.sites_known:
@@ -353,11 +403,14 @@ class Race:
     on_all_rows : Strategy, optional
         The other way, and at powers above 0.8 the only one; None if neighbours are to be used in
         any case.
+    n_sampled : int
+        How many rows may be inducing points without noise.
     """
 
     rows: Rows
     kernel_is_open: bool = False
     on_all_rows: Strategy | None = None
+    n_sampled: int = 0
 
     def __call__(
         self,
@@ -412,17 +465,16 @@ class Race:
         contest = Contest(NeighbourWay(model, judge, training, rng, self.kernel_is_open))
         leads = contest.go_on()
         if self.on_all_rows is not None and not clock.is_over:
+            contest.entrants += exact_on_a_sample(model, contest, training, self.n_sampled)
             watched = replace(options, ends=contest)
             result = train(model, judge.learning, watched, clock=clock)
             run = entrants_of(ON_ALL_ROWS, result, judge, (0, FEW_NEIGHBOURS))
-            leads = winner_of([*contest.entrants, run[0]]).name != ON_ALL_ROWS
+            leads = winner_of([*contest.entrants, run[0]]).name not in (ON_ALL_ROWS, ON_A_SAMPLE)
             contest.entrants += run
         while leads and not clock.is_over:
             leads = contest.go_on()
         if not contest.entrants:
-            raise np.linalg.LinAlgError(
-                "no covariance of a row and its neighbours can be factorised; raise `jitter`."
-            )
+            raise np.linalg.LinAlgError(NO_FACTOR)
         return contest
 
     def refitted(
@@ -436,12 +488,13 @@ class Race:
         """The winner with all rows."""
         result = winner.result
         if clock.is_over:
-            message = f"{clock.reason} while ways to train were compared"
-            return replace(
-                result, converged=False, message=message, limit="max_time", fit=None, start=None
-            )
+            result = replace(result, converged=False, limit="max_time", fit=None, start=None)
+            return replace(result, message=f"{clock.reason} while ways to train were compared")
         if winner.name == ON_ALL_ROWS and self.on_all_rows is not None:
             return self.on_all_rows(result.model, problem, options, rng, clock)
+        if winner.name == ON_A_SAMPLE:
+            sample = rng.permutation(self.rows.n_data)[: self.n_sampled]
+            return with_points_at_rows(result, self.rows.at(sample), problem)
         if winner.name == BY_NEIGHBOURS:
             result = replace(result, model=with_clusters(result.model, self.rows, rng))
         return ended_by_held_out_rows(result, self.rows)
