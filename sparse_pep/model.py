@@ -261,7 +261,7 @@ def make_shard(
     if problem.own_powers and rows.power is not None:
         power = rows.power
     power, weight = per_row(len(X), power=power, weight=rows.weight)
-    offset = prior_mean(model, X).T
+    offset = prior_mean(model, X).T + rows.log_exposure
     pull_mean = partial(pull_prior_mean, model, X)
     sites: Sites
     if model.likelihood.sites_known:
@@ -651,6 +651,15 @@ def predictive_log_density(
     return sum(likelihood.predict_log_density(*pair, var) for pair in zip(y.T, mean, strict=True))
 
 # %% ../nbs/17_model.ipynb #b629996b
+def density_at(model: Model, rows: Rows, mean: ndarray, var: ndarray) -> ndarray:
+    """The log predictive density (n,) of the targets of some rows, in nats, from mean and variance
+    of f there, in the shapes of `model_predict`.
+    """
+    likelihood = model.likelihood.at(rows.X)
+    var = var + rows.known_variance
+    return predictive_log_density(likelihood, np.asarray(rows.y), mean + rows.log_exposure, var)
+
+
 def density_of_rows(model: Model, problem: Problem, mean: ndarray, var: ndarray) -> ndarray:
     """The log density (N,) of the target of each data point, in nats, from mean and variance of f
     there, in the shapes of `loo_predict`; NaN where the mean is.
@@ -662,9 +671,7 @@ def density_of_rows(model: Model, problem: Problem, mean: ndarray, var: ndarray)
     var = np.where(proper, var, 1.0)
     for piece in problem.rows.pieces():
         rows = slice(end, end + piece.n_data)
-        likelihood = model.likelihood.at(piece.X)
-        own_var = var[..., rows] + piece.known_variance
-        parts.append(predictive_log_density(likelihood, piece.y, mean[..., rows], own_var))
+        parts.append(density_at(model, piece, mean[..., rows], var[..., rows]))
         end = rows.stop
     return np.where(proper, np.concatenate(parts), np.nan)
 

@@ -252,3 +252,83 @@ def test_thresholds_that_are_none_are_refused():
     for bad in ([1.0, 2.0], np.nan, "high"):
         with pytest.raises(ValueError, match="`above` must"):
             model.predict_probability(TEST, above=bad)
+
+
+EXPOSURE = np.exp(2.0 * rng.normal(size=50))
+RATED = ["poisson", "negative_binomial"]
+
+
+def of_exposed(name, **given):
+    model = SparsePEP(likelihood=name, n_inducing=12, random_state=0, **given)
+    return model.fit(X, rng.poisson(EXPOSURE * np.exp(F)), exposure=EXPOSURE)
+
+
+@pytest.mark.parametrize("local", [None, 8])
+@pytest.mark.parametrize("name", RATED)
+def test_a_prediction_of_counts_has_the_exposure_of_its_row(name, local):
+    model = of_exposed(name, local=local)
+    exposure = np.linspace(0.1, 50.0, 7)
+    rate, std = model.predict(TEST, return_std=True)
+    mean, more = model.predict(TEST, True, exposure=exposure)
+    assert_allclose(mean, exposure * rate)
+    assert np.all((more > std) == (exposure > 1.0))
+    q = model.predict_quantiles(TEST, [0.9], exposure=exposure)[:, 0]
+    assert np.all(model.predict_probability(TEST, above=q, exposure=exposure) <= 0.1 + 1e-7)
+    assert_allclose(model.predict_interval(TEST, 0.8, exposure=exposure)[1], q)
+    y = model.sample_y(TEST, 4000, exposure=exposure)
+    assert_allclose(y.mean(axis=1), mean, rtol=0.3, atol=0.1)
+    density = model.predict_log_density(TEST, y[:, 0], exposure=exposure)
+    assert_allclose(model.score(TEST, y[:, 0], exposure=exposure), density.mean())
+
+
+@pytest.mark.parametrize("training", ["auto", "lbfgs", "adam"])
+def test_rates_are_those_of_unequal_exposures(training):
+    places = np.linspace(-2.0, 2.0, 300)[:, None]
+    f = np.sin(2.0 * places[:, 0])
+    exposure = np.exp(2.0 * np.random.default_rng(0).normal(size=300))
+    y = np.random.default_rng(1).poisson(exposure * np.exp(f))
+    model = SparsePEP(likelihood="poisson", n_inducing=15, random_state=0, training=training)
+    mean, var = model.fit(places, y, exposure=exposure).predict_f(places)
+    assert np.mean(np.abs(mean - f) < 2.0 * np.sqrt(var)) > 0.8
+    assert np.sqrt(np.mean((mean - f) ** 2)) < 0.25
+    assert model.leave_one_out().mean() > model.score(places, y) + 0.5
+
+
+def test_two_batches_of_exposures_are_one():
+    y = rng.poisson(EXPOSURE * np.exp(F))
+    given = {"likelihood": "poisson", "power": 0.0, "features": InducingPoints(Z)}
+    given |= {"kernel": SquaredExponential(1.0, 0.8)}
+    both = untrained(SparsePEP, **given)
+    whole = untrained(SparsePEP, **given).fit(X, y, exposure=EXPOSURE)
+    for rows in (slice(0, 25), slice(25, 50)):
+        both.partial_fit(X[rows], y[rows], exposure=EXPOSURE[rows])
+    assert_allclose(both.predict(TEST), whole.predict(TEST), rtol=0.1)
+    assert both.n_samples_seen_ == 50
+
+
+def test_slopes_of_rates_may_have_signs():
+    x = np.linspace(0.0, 1.0, 40)[:, None]
+    exposure = np.linspace(30.0, 1.0, 40)
+    y = np.random.default_rng(0).poisson(exposure * np.exp(2.0 * x[:, 0]))
+    model = SparsePEP(likelihood="poisson", monotone={0: 1}, n_inducing=8, random_state=0)
+    rate = model.fit(x, y, exposure=exposure).predict(x)
+    assert np.all(np.diff(rate) > 0.0)
+    assert_allclose(rate, np.exp(2.0 * x[:, 0]), rtol=0.6)
+
+
+@pytest.mark.parametrize("name", sorted(set(TARGETS) - set(RATED)))
+def test_exposures_without_a_rate_are_refused(name):
+    with pytest.raises(ValueError, match="`exposure` is a factor of the rate of counts"):
+        untrained(SparsePEP, likelihood=SPECIAL.get(name, name)).fit(
+            X, TARGETS[name], exposure=EXPOSURE
+        )
+    with pytest.raises(ValueError, match="`exposure`"):
+        of_likelihood(name).predict(TEST, exposure=np.ones(7))
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, [1.0, 2.0], "many"])
+def test_exposures_that_are_none_are_refused(bad):
+    with pytest.raises(ValueError, match="`exposure` must"):
+        FITTED["counts"].predict(TEST, exposure=bad)
+    with pytest.raises(ValueError, match="`exposure` must"):
+        untrained(SparsePEP, likelihood="poisson").fit(X, np.round(np.exp(F)), exposure=bad)

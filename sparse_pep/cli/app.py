@@ -280,6 +280,11 @@ def fit_command(
     help="Write also the column p_above, the probability that the target is greater than T.",
 )
 @click.option(
+    "--exposure",
+    metavar="COLUMN",
+    help="Column with the factor of the rate of counts, as in `fit`; 1 by default.",
+)
+@click.option(
     "--in-pieces",
     is_flag=True,
     help="For data larger than memory: read a file or a folder of files, and write to a "
@@ -292,6 +297,7 @@ def predict_command(
     out: str | None,
     interval: float | None,
     above: float | None,
+    exposure: str | None,
     as_json: bool,
     **values: object,
 ) -> None:
@@ -319,7 +325,7 @@ def predict_command(
     """
     from sparse_pep.cli.predict import Asked, predict
 
-    predict(model, collect(TableOptions, values), out, Asked(interval, above), as_json)
+    predict(model, collect(TableOptions, values), out, Asked(interval, above, exposure), as_json)
 
 # %% ../../nbs/internals/cli/app.ipynb #c2e306bc
 @main.command("export")

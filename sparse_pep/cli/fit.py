@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy import ndarray
 
-from .options import ModelOptions, TableOptions
+from .options import COUNTS, ModelOptions, TableOptions
 from sparse_pep.cli.output import (
     MODEL,
     PAGE,
@@ -31,7 +31,7 @@ from sparse_pep.cli.output import (
 )
 from sparse_pep.cli.rows import (
     check_held_out,
-    column_of_weights,
+    column_of,
     read_training,
     require_learnable,
 )
@@ -54,8 +54,13 @@ def check_options(table: TableOptions, options: ModelOptions, out: str, report: 
     check_kind(report, "--report", PAGE)
     if table.censored is not None and options.likelihood != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
-    if table.cache_dir is not None and not table.in_pieces:
-        raise ValueError("--cache-dir belongs to --in-pieces; leave it out.")
+    if table.exposure is not None and options.likelihood not in COUNTS:
+        raise ValueError(
+            "--exposure is a factor of the rate of counts, of --likelihood poisson or "
+            "negative_binomial; leave it out."
+        )
+    if table.exposure is not None and report is not None:
+        raise ValueError("--report draws targets without --exposure; leave one of the two out.")
     if table.in_pieces and table.data == "-":
         raise ValueError("standard input does not go with --in-pieces; name a file or a folder.")
 
@@ -78,10 +83,10 @@ class TrainingData:
             return X
         return pd.DataFrame(X, columns=list(self.source.feature_names))
 
-    def weights(self) -> ndarray | None:
-        """The weights of the rows to train on, if the table has a column of weights."""
-        weights = column_of_weights(self.source)
-        return None if weights is None else weights[self.train]
+    def column(self, part: str) -> ndarray | None:
+        """The weights or exposures of the rows to train on, if the table has a column of them."""
+        values = column_of(self.source, part)
+        return None if values is None else values[self.train]
 
     def hold_out_by_weight(self) -> TableArrays:
         """All rows in pieces, with a weight of zero for those that are held out."""
@@ -112,7 +117,7 @@ def training_data(
         check_held_out(source.targets(), train, test, likelihood, "--test-fraction")
         data = TrainingData(source, train, test)
     y_train = y[data.train]
-    weights = data.weights()
+    weights = data.column("weight")
     if weights is not None:
         y_train = y_train[weights > 0.0]
     remedy = "" if test_fraction is None else " Lower --test-fraction."
@@ -126,7 +131,13 @@ def train(data: TrainingData, options: ModelOptions, in_pieces: bool, quiet: boo
     if in_pieces:
         return model.fit(data.hold_out_by_weight())
     X, y = data.rows(data.train)
-    raw = RawData(data.named(X), y, data.weights(), encoded_by=data.source.encoded_by)
+    raw = RawData(
+        data.named(X),
+        y,
+        data.column("weight"),
+        exposure=data.column("exposure"),
+        encoded_by=data.source.encoded_by,
+    )
     return model._fit(raw)
 
 # %% ../../nbs/internals/cli/fit.ipynb #bcebc19b
@@ -233,7 +244,10 @@ def held_out_scores(model: Estimator, data: TrainingData, out: str) -> dict[str,
         return None
     with after_training(out, "the held-out rows are not scored"), one_line_warnings():
         X, y = data.rows(slice(None))
-        return score_rows(model, data.named(X), y, data.train, data.test)
+        exposure = column_of(data.source, "exposure")
+        if exposure is not None:
+            exposure = exposure[data.test]
+        return score_rows(model, data.named(X), y, data.train, data.test, exposure)
     return None
 
 # %% ../../nbs/internals/cli/fit.ipynb #4d4dc9b3

@@ -219,6 +219,12 @@ fit_options = with_options(
         "not an input.",
     ),
     click.option(
+        "--exposure",
+        metavar="COLUMN",
+        help="Column with a known factor of the rate of counts, such as an area or a time "
+        "(poisson, negative_binomial). It is not an input.",
+    ),
+    click.option(
         "--censored",
         metavar="COLUMN",
         help="Column with 1 or true where a duration had not ended, and 0 or false "
@@ -238,13 +244,7 @@ fit_options = with_options(
         "--in-pieces",
         is_flag=True,
         help="For data larger than memory: read the file, or all files of a folder, once, "
-        "and keep the numbers on disk.",
-    ),
-    click.option(
-        "--cache-dir",
-        metavar="FOLDER",
-        help="Folder for the arrays that --in-pieces makes; they are removed at the end. "
-        "Default: the system's folder for temporary files.",
+        "and keep the numbers on disk until the end, in the folder that TMPDIR names.",
     ),
     click.option(
         "--report", help="HTML file to write: one page with the figures, without scripts."
@@ -269,9 +269,9 @@ class TableOptions:
     decimal: str = "."
     separator: str | None = None
     weight: str | None = None
+    exposure: str | None = None
     censored: str | None = None
     in_pieces: bool = False
-    cache_dir: str | None = None
     names: tuple[str, ...] = ()  # of known data sets
     data_dir: str | None = None
 

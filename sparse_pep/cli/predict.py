@@ -28,7 +28,7 @@ from sparse_pep.cli.output import (
     print_result,
     write_csv,
 )
-from .rows import files_of
+from .rows import OPTIONS, files_of
 from .trial import Estimator, predictions
 from ..data.columns import Unseen, unseen_values_text
 from ..data.reader import TABLES
@@ -74,22 +74,27 @@ class Asked(NamedTuple):
 
     interval: float | None = None  # the probability of an interval
     above: float | None = None  # a threshold
+    exposure: str | None = None  # a column
 
 
-def prediction_table(model: Estimator, X: ArrayLike, asked: Asked) -> pd.DataFrame:
-    """The predictions at X (n, D), with the ends of an interval and the probability of more than a
-    threshold, if they are asked for.
+def prediction_table(
+    model: Estimator, X: ArrayLike, asked: Asked, exposure: ndarray | None = None
+) -> pd.DataFrame:
+    """The predictions at X (n, D), of counts with the `exposure` (n,). With the ends of an
+    interval and the probability of more than a threshold, if they are asked for.
     """
-    first, second = predictions(model, X)
+    first, second = predictions(model, X, exposure)
     if isinstance(model, SparsePEPClassifier):
         table = pd.DataFrame(second, columns=[f"p_{label}" for label in model.classes_.tolist()])
         table.insert(0, "label", first)
         return table
     table = pd.DataFrame({"mean": first, "std": second})
     if asked.interval is not None:
-        table["lower"], table["upper"] = model.predict_interval(X, asked.interval)
+        table["lower"], table["upper"] = model.predict_interval(
+            X, asked.interval, exposure=exposure
+        )
     if asked.above is not None:
-        table["p_above"] = model.predict_probability(X, above=asked.above)
+        table["p_above"] = model.predict_probability(X, above=asked.above, exposure=exposure)
     return table
 
 
@@ -134,10 +139,12 @@ class PredictedRows:
             X = np.asarray(batch[""])
             self.n_rows += len(X)
             self.extrapolations.append(extrapolating_rows(self.model._fitted(), X))
+            column = self.asked.exposure
+            exposure = None if column is None else batch[column]
             rows: ArrayLike = ArraySource(X)  # type: ignore[assignment]  # taken as encoded
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
-                table = prediction_table(self.model, rows, self.asked)
+                table = prediction_table(self.model, rows, self.asked, exposure)
             yield table
 
     def notes(self) -> list[str]:
@@ -160,7 +167,8 @@ def predict(path: str, table: TableOptions, out: str | None, asked: Asked, as_js
     if table.in_pieces:
         check_pieces(table.data, out)
     files = files_of(table)
-    layout = table_layout(files, {}, model.extra_["feature_names"])
+    parts = {"exposure": asked.exposure}
+    layout = table_layout(files, parts, model.extra_["feature_names"], called=OPTIONS)
     rows = PredictedRows(model, replace(layout, encoded_by=model.columns_), asked)
     target = model.extra_["target"]
     document: dict[str, object] = {"target": target, "file": out}

@@ -28,14 +28,15 @@ from sparse_pep.data.tables import (
 from ..numerics.validation import LARGEST
 
 # %% ../../nbs/internals/cli/rows.ipynb #15815950
-OPTIONS = {"weight": "--weight", "censored": "--censored"}  # that name a column
+# that name a column
+OPTIONS = {"weight": "--weight", "exposure": "--exposure", "censored": "--censored"}
 
 
 def input_columns(table: TableOptions, file: TableFile) -> tuple[str, ...] | None:
     """The input columns that --drop leaves; None without it, for all that have no other use."""
     if not table.drop:
         return None
-    others = {table.target, table.weight, table.censored}
+    others = {table.target, table.weight, table.exposure, table.censored}
     names = file.names
     for name in table.drop:
         require_column(name, names, "--drop", file.name)
@@ -70,7 +71,7 @@ def files_of(table: TableOptions) -> tuple[TableFile, ...]:
 def training_layout(table: TableOptions, labels: bool) -> Layout:
     """The files and columns that are read, and their use."""
     files = files_of(table)
-    parts = {"y": table.target, "weight": table.weight, "censored": table.censored}
+    parts = {"y": table.target, **{part: getattr(table, part) for part in OPTIONS}}
     layout = table_layout(
         files, parts, input_columns(table, files[0]), labels, {"y": "`target`", **OPTIONS}
     )
@@ -81,10 +82,10 @@ def training_layout(table: TableOptions, labels: bool) -> Layout:
     )
 
 # %% ../../nbs/internals/cli/rows.ipynb #40251c6a
-def column_of_weights(source: TableArrays) -> ndarray | None:
-    """The weights (N,) that a column of a table holds, or None."""
-    weights = np.asarray(source.columns["weight"])
-    return weights if weights.ndim else None
+def column_of(source: TableArrays, part: str) -> ndarray | None:
+    """The weights or exposures (N,) that a column of a table holds, or None."""
+    values = np.asarray(source.columns[part])
+    return values if values.ndim else None
 
 # %% ../../nbs/internals/cli/rows.ipynb #b713563d
 def require_learnable(y: ndarray, target: str = "", remedy: str = "") -> None:
@@ -154,7 +155,7 @@ def read_training(table: TableOptions, likelihood: str, verbose: bool = False) -
     layout = training_layout(table, labels=likelihood in CLASSIFIERS)
     folder = None
     if table.in_pieces:
-        folder = table.cache_dir or tempfile.gettempdir()
+        folder = tempfile.gettempdir()
     try:
         source = arrays_of(layout, folder, verbose=verbose, option="--columns")
     except BadCell as error:
@@ -168,7 +169,7 @@ def read_training(table: TableOptions, likelihood: str, verbose: bool = False) -
     y = np.asarray(source.columns["y"])
     require_trainable(X, y, source.feature_names or (), table.target)
     require_suitable_target(source, likelihood, table.target)
-    weights = column_of_weights(source)
+    weights = column_of(source, "weight")
     if weights is not None and table.weight is not None:
         require_weights(weights, table.weight)
     return source

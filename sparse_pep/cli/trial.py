@@ -54,14 +54,17 @@ def estimator_for(options: ModelOptions, verbose: bool = False) -> Estimator:
     )
 
 # %% ../../nbs/internals/cli/trial.ipynb #35015b4b
-def predictions(model: Estimator, X: ArrayLike) -> tuple[ndarray, ndarray]:
-    """Mean and standard deviation of y at X (S, D), each (S,). For a classifier, the most probable
-    labels (S,) and the probabilities of all labels (S, C).
+def predictions(
+    model: Estimator, X: ArrayLike, exposure: ndarray | None = None
+) -> tuple[ndarray, ndarray]:
+    """Mean and standard deviation of y at X (S, D), each (S,), of counts with the `exposure`
+    (S,). For a classifier, the most probable labels (S,) and the probabilities of all labels (S,
+    C).
     """
     if isinstance(model, SparsePEPClassifier):
         proba = model.predict_proba(X)
         return model.classes_[np.argmax(proba, axis=1)], proba
-    return model.predict(X, return_std=True)
+    return model.predict(X, return_std=True, exposure=exposure)
 
 # %% ../../nbs/internals/cli/trial.ipynb #75dc25be
 def score_rows(
@@ -70,19 +73,22 @@ def score_rows(
     y: ndarray,
     train: ndarray | slice,
     test: ndarray,
+    exposure: ndarray | None = None,
 ) -> dict[str, float]:
-    """The scores of a model, trained on the rows `train`, on the rows `test`; smaller is better.
+    """The scores of a model, trained on the rows `train`, on the rows `test`, of counts with the
+    `exposure` of these; smaller is better.
     For a regressor `SMSE` and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in
     nats, for others `SMSE` and `NLL`.
     """
     X_test = X.iloc[test] if isinstance(X, pd.DataFrame) else X[test]
     y_test = y[test]
-    first, second = predictions(model, X_test)
+    first, second = predictions(model, X_test, exposure=exposure)
     if isinstance(model, SparsePEPRegressor):
         return {"SMSE": smse(y_test, first), "SMLL": smll(y_test, first, second**2, y[train])}
-    nll = -float(np.mean(model.predict_log_density(X_test, y_test)))
     if isinstance(model, SparsePEPClassifier):
+        nll = -float(np.mean(model.predict_log_density(X_test, y_test)))
         return {"error": float(np.mean(y_test != first)), "NLL": nll}
+    nll = -model.score(X_test, y_test, exposure=exposure)
     known = slice(None)
     if isinstance(model.likelihood_, Weibull):
         known = y_test > 0.0  # the others had not ended

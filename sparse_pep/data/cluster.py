@@ -407,7 +407,7 @@ class DaskSource(Source):
         scheduler keeps it.
     y : dask Array (N,) or (N, K), str or list of str, optional
         Targets, or in a dataframe the names of their columns.
-    weight, known_variance, power : float, dask Array (N,) or str, optional
+    weight, known_variance, exposure, power : float, dask Array (N,) or str, optional
         See `sparse_pep.inference.shard.Rows`. In a dataframe a name is that of a column.
     client : Client, optional
         By default the client that exists already.
@@ -458,12 +458,14 @@ class DaskSource(Source):
         labels: bool | Sequence[Label] = False,
         blocks: "Array | ndarray | str | None" = None,
         column_types: Mapping[str, str] | Columns | None = None,
+        exposure: "float | Array | str | None" = None,
     ) -> None:
         super().__init__()
         parts = {
             "y": y,
             "weight": weight,
             "known_variance": known_variance,
+            "exposure": exposure,
             "power": power,
             "blocks": blocks,
         }

@@ -266,16 +266,18 @@ def source_of(
     known_variance: ArrayLike | None = None,
     labels: bool = False,
     column_types: Mapping[str, str] | Columns | None = None,
+    exposure: ArrayLike | None = None,
 ) -> Source | None:
     """The source for the data, or None if they are an array in memory. `labels` says whether the y
     of a Dask collection holds class labels, and `column_types` what its columns are taken for.
-    ValueError if targets, weights or known variances come in addition to a source.
+    ValueError if targets, or other numbers of each row, come in addition to a source.
     """
     if isinstance(X, Source):
         for name, value in (
             ("y", y),
             ("sample_weight", weight),
             ("known_variance", known_variance),
+            ("exposure", exposure),
         ):
             if value is not None:
                 raise ValueError(
@@ -286,7 +288,13 @@ def source_of(
         from sparse_pep.data.cluster import DaskSource
 
         return DaskSource(
-            X, y, weight, known_variance, labels=labels and y is not None, column_types=column_types
+            X,
+            y,
+            weight,
+            known_variance,
+            labels=labels and y is not None,
+            column_types=column_types,
+            exposure=exposure,
         )
     return None
 

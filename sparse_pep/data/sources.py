@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 RANGES = {  # of what a row may have besides its numbers
     "weight": (0.0, np.inf),
     "known_variance": (0.0, np.inf),
+    "exposure": (np.finfo(float).tiny, np.inf),
     "power": (0.0, 1.0),
     "blocks": (0, np.inf),
 }
@@ -354,18 +355,18 @@ class ArraySource(Source):
         by piece.
     y : array_like (N,) or (N, K), optional
         Targets.
-    weight, known_variance : float or array_like (N,)
-        How often each data point counts, and its known noise variance in units of y².
-    power : float or array_like (N,), optional
-        The power of each row, if it is not that of the model.
+    weight : float or array_like (N,)
+        How often each data point counts.
     piece_rows : int, optional
         Number of rows in a piece. By default arrays in memory are one piece, and pieces of a
         memory map hold about a million numbers, in 8192 to 100000 rows.
     sites_dir : str or path, optional
         See `Source`.
-    blocks : array_like (N,), optional
-        A label for each row; rows with the same label share a site. If there are several
-        pieces, the rows of a block must be consecutive, because pieces end where blocks end.
+    **columns : float or array_like (N,)
+        Also of each row: `known_variance`, the known noise variance in units of y²; `exposure`, a
+        known factor of the rate of counts; `power`, if it is not that of the model; and `blocks`, a
+        label. Rows with the same label share a site. If there are several pieces, the rows of a
+        block must be consecutive, because pieces end where blocks end.
 
     Attributes
     ----------
@@ -386,19 +387,22 @@ class ArraySource(Source):
         X: ArrayLike,
         y: ArrayLike | None = None,
         weight: float | ArrayLike = 1.0,
-        known_variance: float | ArrayLike = 0.0,
-        power: float | ArrayLike | None = None,
         piece_rows: int | None = None,
         sites_dir: str | Path | None = None,
-        blocks: ArrayLike | None = None,
+        **columns: float | ArrayLike | None,
     ) -> None:
         super().__init__(sites_dir)
-        if blocks is not None:
-            self.block_labels, blocks = np.unique(blocks, return_inverse=True)
-        parts = X, y, weight, known_variance, power, blocks
+        parts = Rows(np.asanyarray(X), y, weight)._asdict()
+        del parts["first"]
+        if unknown := sorted(columns.keys() - parts.keys()):
+            raise TypeError(
+                f"ArraySource has no argument {unknown[0]!r}. It has {', '.join(parts)}."
+            )
+        parts |= columns
+        if parts["blocks"] is not None:
+            self.block_labels, parts["blocks"] = np.unique(parts["blocks"], return_inverse=True)
         self.columns: dict[str, ndarray | None] = {
-            name: None if value is None else np.asanyarray(value)
-            for name, value in zip(Rows._fields[:-1], parts, strict=True)
+            name: None if value is None else np.asanyarray(value) for name, value in parts.items()
         }
         require_same_rows(self.columns)
         X = self.columns["X"]

@@ -283,9 +283,9 @@ def located(fault: BadCell, file: TableFile, first: int = 0) -> BadCell:
 @dataclass(frozen=True)
 class Layout:
     """The files and columns that are read, and their use: the columns of the inputs, and of "y",
-    "weight", "known_variance", "power" and "censored" where used; whether y holds labels; what the
-    user says that some inputs are to be treated as; and how the inputs become numbers, if not all
-    of them are.
+    "weight", "known_variance", "exposure", "power" and "censored" where used; whether y holds
+    labels; what the user says that some inputs are to be treated as; and how the inputs become
+    numbers, if not all of them are.
     """
 
     files: tuple[TableFile, ...]
@@ -702,6 +702,7 @@ def convert_table(
     decimal: str = ".",
     censored: str | None = None,
     separator: str | None = None,
+    exposure: str | None = None,
 ) -> TableArrays:
     """The columns of CSV or Parquet files as arrays, in a source for `fit`.
 
@@ -714,10 +715,10 @@ def convert_table(
         The column to predict.
     columns : sequence of str, optional
         The input columns; by default all columns with no other use.
-    weight, known_variance, power, censored : str, optional
-        Columns with the weight of each row, the known noise variance of its target, its power, and
-        1 (or true) where the duration in the target had not ended, which gets a minus sign there,
-        as the likelihood `Weibull` expects.
+    weight, known_variance, exposure, power, censored : str, optional
+        Columns with the weight of each row, the known noise variance of its target, a known factor
+        of its rate (of counts), its power, and 1 (or true) where the duration in the target had not
+        ended, which gets a minus sign there, as the likelihood `Weibull` expects.
     labels : bool or sequence
         True if the target holds class labels, or the classes, such as those of a trained model.
     cache_dir : str or path, optional
@@ -751,6 +752,7 @@ def convert_table(
         "y": target,
         "weight": weight,
         "known_variance": known_variance,
+        "exposure": exposure,
         "power": power,
         "censored": censored,
     }

@@ -29,7 +29,7 @@ from sparse_pep.estimators.functionals import (
 from sparse_pep.estimators.ingest import (
     RawData,
     ingest,
-    require_noise_for_known_variance,
+    require_use_of_rows,
 )
 from .inputs import InputColumns
 from sparse_pep.estimators.starting import (
@@ -179,6 +179,7 @@ class PowerEPEstimator(FittedEstimator):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
     ) -> Self:
         """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some
         hundred evaluations at 7NM² flops each, and more flops where sites have to be found by
@@ -201,6 +202,9 @@ class PowerEPEstimator(FittedEstimator):
         known_variance : array (N,), optional
             With Gaussian noise, the known noise variance of each measurement, in units of y². The
             trained noise variance is added to it.
+        exposure : array (N,), optional
+            Of counts, a known factor of the rate of each row, such as an area, a time or a number
+            of persons: the rate is exposure · exp(f).
 
         Raises
         ------
@@ -215,7 +219,7 @@ class PowerEPEstimator(FittedEstimator):
             there is one, and if it comes again, the interrupt is passed on, and the estimator is
             what it was before.
         """
-        return self._fit(RawData(X, y, sample_weight, known_variance))
+        return self._fit(RawData(X, y, sample_weight, known_variance, exposure))
 
     def _fit(self, raw: RawData) -> Self:
         """The steps of `fit`."""
@@ -226,7 +230,7 @@ class PowerEPEstimator(FittedEstimator):
             if self.monotone:
                 ingested = with_monotone_signs(self, ingested, run)
             encoder = self._encoder_for(ingested.data, raw.classes)
-            require_noise_for_known_variance(ingested.data, encoder)
+            require_use_of_rows(ingested.data, encoder)
             later = encoder.for_later(ingested.data.rows)
             data = encoded_data(ingested, later, self, run)
             start = start_of(data, ingested.columns, encoder.likelihood, self, run)

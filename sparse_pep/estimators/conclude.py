@@ -28,10 +28,10 @@ from ..inference import Rows
 from ..inference.fixed_point import Fit
 from sparse_pep.model import (
     Model,
+    density_at,
     model_evidence,
     model_posterior,
     model_predict,
-    predictive_log_density,
     stack_if_several,
     value_kernel_and_likelihood,
 )
@@ -59,15 +59,13 @@ def learned_nothing(model: Model, fit: Fit, rows: Rows) -> bool:
     2SM² flops.
     """
     rows = rows.at(np.unique(np.linspace(0, rows.n_data - 1, COMPARED_ROWS).astype(int)))
-    likelihood = model.likelihood.at(rows.X)
     mean, var = model_predict(model, fit.posteriors, rows.X)
     prior_mean = np.broadcast_to(model.mean(rows.X).T, mean.shape)
     prior_var = np.broadcast_to(model.kernel.diag(rows.X), var.shape)
-    if likelihood.is_coupled:
+    if model.likelihood.is_coupled:
         prior_var = prior_var * np.eye(len(mean))[:, :, None]
-    known = rows.known_variance
-    after = predictive_log_density(likelihood, rows.y, mean, var + known)
-    before = predictive_log_density(likelihood, rows.y, prior_mean, prior_var + known)
+    after = density_at(model, rows, mean, var)
+    before = density_at(model, rows, prior_mean, prior_var)
     return bool(np.mean(np.abs(after - before)) < ALIKE)
 
 # %% ../../nbs/internals/estimators/conclude.ipynb #18d7ad00

@@ -211,6 +211,29 @@ def apply_sample_weight(
     )
     return piece if keep_all else piece.at(rows)
 
+
+def checked_exposure(exposure: ArrayLike | None, n_rows: int) -> float | ndarray:
+    """The exposures (n_rows,), which must be positive, or 1 if there are none."""
+    if exposure is None:
+        return 1.0
+    checked = require_each(exposure, "exposure", n_rows, "one per row")
+    if not np.all(checked):
+        row = int(np.argmin(checked))
+        raise ValueError(
+            f"`exposure` must be positive; got {checked[row]} in row {row}, which says nothing: "
+            "leave the row out."
+        )
+    return checked
+
+
+def require_rate(likelihood: Likelihood) -> None:
+    """Raise a ValueError unless the targets are counts."""
+    if not likelihood.has_rate:
+        raise ValueError(
+            "`exposure` is a factor of the rate of counts (likelihoods 'poisson' and "
+            "'negative_binomial'), and this likelihood has none: leave it out."
+        )
+
 # %% ../../nbs/internals/estimators/fitting.ipynb #d210d070
 def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, ndarray | None]:
     """The distinct rows of a piece, sorted and with their total weights, and the number (N,) of the
@@ -218,16 +241,16 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, ndarray | 
 
     Training on them gives the same bits in whatever order the rows were. Where none is repeated and
     none has a weight, more than 20000 rows keep their order, and so do all with `in_order`, and
-    rows in blocks: these are the piece itself and None. Rows with different known variances or
-    powers are distinct. The cost is that of sorting one number per row, or the columns that are
-    needed.
+    rows in blocks: these are the piece itself and None. Rows with different known variances,
+    exposures or powers are distinct. The cost is that of sorting one number per row, or the
+    columns that are needed.
     """
     # a row that stood for two would have another weight than its block
     if piece.blocks is not None:
         return piece, None
     y = piece.y if piece.y.dtype.kind in "fiu" else np.unique(piece.y, return_inverse=True)[1]
     columns = [*piece.X.T, *np.atleast_2d(y.T)]
-    columns += filter(np.ndim, (piece.known_variance, piece.power))
+    columns += filter(np.ndim, (piece.known_variance, piece.exposure, piece.power))
     keeps_order = np.ndim(piece.weight) == 0 and (in_order or len(y) > SAMPLE_ROWS)
     if keeps_order and have_no_equal_rows(columns):
         return piece, None

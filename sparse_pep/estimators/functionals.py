@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..data.encoder import Encoder
 from ..data.sources import Source, joined
 from .arguments import Arguments
-from .fitting import Data, Run, rows_of_arrays
+from .fitting import Data, Run, checked_exposure, rows_of_arrays
 from .ingest import Ingested, RawData
 from ..inference import Rows
 from ..likelihoods import Gaussian, GroupedGaussian, Likelihood, Probit
@@ -46,7 +46,8 @@ def encoded_data(ingested: Ingested, encoder: Encoder, options: Arguments, run: 
         what = "the known noise variance of each target"
         known = known + require_each(observed.known_variance, "known_variance", len(known), what)
     scaled = known / np.max(encoder.y_scale) ** 2 if np.any(known) else None
-    data = rows_of_arrays(options, Rows(rows.X, rows.y), observed.sample_weight, scaled, run)
+    own = Rows(rows.X, rows.y, exposure=checked_exposure(observed.exposure, rows.n_data))
+    data = rows_of_arrays(options, own, observed.sample_weight, scaled, run)
     return replace(data, values=values, parts=parts)
 
 
@@ -171,7 +172,8 @@ def with_monotone_signs(options: Arguments, ingested: Ingested, run: Run) -> Ing
         )
     weight = np.broadcast_to(rows.weight, rows.n_data)
     known_variance = np.broadcast_to(rows.known_variance, rows.n_data)
-    observed = RawData([Value(rows.X, rows.y)], None, weight, known_variance)
+    exposure = np.broadcast_to(rows.exposure, rows.n_data)
+    observed = RawData([Value(rows.X, rows.y)], None, weight, known_variance, exposure)
     observed = ingested.observed or observed
     names = ingested.columns.input_names or []
     signs = slope_signs(dict(options.monotone or {}), rows.X, names, run.rng)
@@ -182,6 +184,7 @@ def with_monotone_signs(options: Arguments, ingested: Ingested, run: Run) -> Ing
             X=[*observed.observations, *signs],
             sample_weight=extended(observed.sample_weight, n_signs, 1.0),
             known_variance=extended(observed.known_variance, n_signs, 0.0),
+            exposure=extended(observed.exposure, n_signs, 1.0),
         ),
     )
 

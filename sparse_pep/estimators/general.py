@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.encoder import classes_of
@@ -111,11 +112,20 @@ class SparsePEP(RealTargets):
             return Ordinal.from_targets(np.append(data.unique_rows.y, classes))
         return likelihood
 
+    def predict_log_density(
+        self, X: Inputs, y: ArrayLike, exposure: ArrayLike | None = None
+    ) -> ndarray:
+        """log p(y | X, training data) (S,) of each test row, in nats; of counts with the `exposure`
+        (S,) of each row, if it is given.
+        """
+        return predict.predict_log_density(self._fitted(), X, y, exposure=exposure)
+
     def score(
         self,
         X: Inputs,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        exposure: ArrayLike | None = None,
     ) -> float:
         """Mean log predictive density of y at X, in nats per row, of counts the log probability:
         not R², and not D², the share of the deviance that is explained. For those give
@@ -125,7 +135,7 @@ class SparsePEP(RealTargets):
         """
         state = self._fitted()
         X, y, sample_weight = predict.compared_targets(state, X, y, sample_weight)
-        density = predict.predict_log_density(state, X, y)
+        density = predict.predict_log_density(state, X, y, exposure=exposure)
         if sample_weight is None:
             return float(np.mean(density))
         rows = apply_sample_weight(Rows(density[:, None], density), sample_weight)

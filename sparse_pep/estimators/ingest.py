@@ -24,7 +24,9 @@ from sparse_pep.estimators.fitting import (
     Data,
     Run,
     apply_sample_weight,
+    checked_exposure,
     distinct_rows,
+    require_rate,
     rows_of_arrays,
 )
 from sparse_pep.estimators.inputs import (
@@ -63,6 +65,7 @@ class RawData:
     y: ArrayLike | None = None
     sample_weight: ArrayLike | None = None
     known_variance: ArrayLike | None = None
+    exposure: ArrayLike | None = None
     classes: ArrayLike | None = None
     encoded_by: Columns | None = None
 
@@ -144,6 +147,7 @@ def ingest(
         raw.known_variance,
         labels=options._targets.labels,
         column_types=kinds if columns is None else columns.table,
+        exposure=raw.exposure,
     )
     if source is None:
         ingested = ingest_table(options, raw, run, columns)
@@ -180,13 +184,17 @@ def unscaled_columns(options: Arguments, likelihood: Likelihood) -> tuple[int, .
     return (*getattr(options.kernel, "categorical_dims", ()), *likelihood.categorical_dims)
 
 
-def require_noise_for_known_variance(data: Data, encoder: Encoder) -> None:
-    """Raise a ValueError if known variances are given to a likelihood without Gaussian noise."""
+def require_use_of_rows(data: Data, encoder: Encoder) -> None:
+    """Raise a ValueError if known variances are given to a likelihood without Gaussian noise, or
+    exposures to one without a rate.
+    """
     if np.any(data.unique_rows.known_variance) and not encoder.likelihood.sites_known:
         raise ValueError(
             "`known_variance` is added to Gaussian noise, and this likelihood "
             "has none: leave it out."
         )
+    if np.any(data.unique_rows.exposure != 1.0):
+        require_rate(encoder.likelihood)
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #9964a99d
 def ingest_table(
@@ -215,8 +223,9 @@ def ingest_table(
     else:
         X, y = check_X_y(X, y, estimator=options, **rules)
     require_finite(X, "X")
+    rows = Rows(X, y, exposure=checked_exposure(raw.exposure, n_rows))
     weights = (raw.sample_weight, raw.known_variance)
-    return Ingested(rows_of_arrays(options, Rows(X, y), *weights, run), columns)
+    return Ingested(rows_of_arrays(options, rows, *weights, run), columns)
 
 
 def columns_of_table(options: Arguments, raw: RawData) -> InputColumns:

@@ -15,6 +15,7 @@ from ..data.encoder import EncodedSource, source_of, targets_of
 from ..data.passes import count_extrapolating_rows, noise_piece, predict_piece
 from ..data.sources import Source
 from .extrapolation import limits_of, warn_of_extrapolation
+from .fitting import checked_exposure, require_rate
 from .inputs import checked_inputs, is_plain, require_source_columns
 from .state import FittedState
 from ..inference import Rows
@@ -201,16 +202,34 @@ def likelihood_at(state: FittedState, X: Inputs) -> Likelihood:
     return GaussianByRow(np.concatenate(list(noise)))
 
 
-def predict_mean(state: FittedState, X: Inputs) -> ndarray:
+def log_exposure(state: FittedState, exposure: ArrayLike | None, n_rows: int) -> float | ndarray:
+    """What the exposures (S,) add to f in each row, or 0 if there are none."""
+    if exposure is None:
+        return 0.0
+    require_rate(state.likelihood)
+    return np.log(checked_exposure(exposure, n_rows))
+
+
+def exposed_moments(
+    state: FittedState, X: Inputs, exposure: ArrayLike | None, only_mean: bool = False
+) -> Moments:
+    """The result of `latent_moments`, with the logarithm of the exposures (S,) in the mean."""
+    mean, var = latent_moments(state, X, only_mean=only_mean)
+    return mean + log_exposure(state, exposure, mean.shape[-1]), var
+
+
+def predict_mean(state: FittedState, X: Inputs, exposure: ArrayLike | None = None) -> ndarray:
     """The mean (S,) or (S, K) of y."""
-    latent = latent_moments(state, X, only_mean=state.likelihood.mean_from_mean)
+    latent = exposed_moments(state, X, exposure, state.likelihood.mean_from_mean)
     mean, _ = likelihood_at(state, X).predict(*latent)
     return state.encoder.inverse(mean.T)
 
 
-def predict_mean_and_std(state: FittedState, X: Inputs) -> Moments:
+def predict_mean_and_std(
+    state: FittedState, X: Inputs, exposure: ArrayLike | None = None
+) -> Moments:
     """The mean and the standard deviation of y, each (S,) or (S, K)."""
-    latent = latent_moments(state, X)
+    latent = exposed_moments(state, X, exposure)
     mean, var = likelihood_at(state, X).predict(*latent)
     std = np.multiply.outer(np.sqrt(var), state.encoder.y_scale * np.ones(state.outputs))
     return state.encoder.inverse(mean.T), std
@@ -225,19 +244,27 @@ def predict_mean_and_cov(state: FittedState, X: Inputs) -> Moments:
     return state.encoder.inverse(mean.T), np.multiply.outer(cov, scale)
 
 
-def predict_quantiles(state: FittedState, X: Inputs, q: ndarray) -> ndarray:
+def predict_quantiles(
+    state: FittedState, X: Inputs, q: ndarray, exposure: ArrayLike | None
+) -> ndarray:
     """The quantiles (S, Q) or (S, K, Q) of y for the probabilities q (Q,)."""
-    latent = latent_moments(state, X)
+    latent = exposed_moments(state, X, exposure)
     likelihood = likelihood_at(state, X)
     quantiles = [state.encoder.inverse(likelihood.quantile(p, *latent).T) for p in q]
     return np.stack(quantiles, axis=-1)
 
 
 def predict_log_density(
-    state: FittedState, X: Inputs, y: ArrayLike, known_variance: ArrayLike | None = None
+    state: FittedState,
+    X: Inputs,
+    y: ArrayLike,
+    known_variance: ArrayLike | None = None,
+    exposure: ArrayLike | None = None,
 ) -> ndarray:
-    """log p(y | X, training data) (S,), with noise of known variance (S,) added if it is given."""
-    mean, var = latent_moments(state, X)
+    """log p(y | X, training data) (S,), with noise of known variance (S,) and exposures (S,), if
+    they are given.
+    """
+    mean, var = exposed_moments(state, X, exposure)
     y = np.asarray(y)
     shape = mean.shape[-1:] + state.outputs
     if y.shape != shape:
@@ -303,11 +330,16 @@ def sample_f(
 
 
 def sample_y(
-    state: FittedState, X: ArrayLike, n_samples: int, random: np.random.RandomState
+    state: FittedState,
+    X: ArrayLike,
+    n_samples: int,
+    random: np.random.RandomState,
+    exposure: ArrayLike | None,
 ) -> ndarray:
     """Draws (S, n_samples) or (S, K, n_samples) of y at X, each of one draw of f."""
     X = encoded_inputs(state, X, "`sample_y`")
     f = np.swapaxes(latent_draws(state, X, n_samples, random), -1, -2)
+    f = f + log_exposure(state, exposure, len(X))
     noise = np.random.default_rng(random.randint(2**31))
     y = state.encoder.inverse(state.likelihood.at(X).sample(f, noise).T)  # (S, n) or (S, n, K)
     return y if y.ndim == 2 else np.moveaxis(y, -1, 1)

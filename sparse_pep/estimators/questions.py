@@ -16,7 +16,7 @@ from .extrapolation import limits_of, warn_of_extrapolation
 from sparse_pep.estimators.predict import (
     Inputs,
     encoded_inputs,
-    latent_moments,
+    exposed_moments,
     likelihood_at,
     mean_to_target_units,
     target_units,
@@ -60,14 +60,18 @@ def checked_threshold(value: ArrayLike | None, name: str, missing: float, n_rows
 
 
 def predict_probability(
-    state: FittedState, X: Inputs, above: ArrayLike | None, below: ArrayLike | None
+    state: FittedState,
+    X: Inputs,
+    above: ArrayLike | None,
+    below: ArrayLike | None,
+    exposure: ArrayLike | None = None,
 ) -> ndarray:
     """P(above < y < below) at X, (S,) or (S, K)."""
     if above is None and below is None:
         raise ValueError(
             "`above` or `below` must be given: predict_probability returns P(above < y < below)."
         )
-    mean, var = latent_moments(state, X)
+    mean, var = exposed_moments(state, X, exposure)
     thresholds = []
     for value, name, missing in ((above, "above", -np.inf), (below, "below", np.inf)):
         threshold = checked_threshold(value, name, missing, mean.shape[-1])

@@ -163,21 +163,41 @@ class SparsePEPRegressor(RealTargets):
 
     @overload
     def predict(
-        self, X: Inputs, return_std: Literal[False] = False, return_cov: Literal[False] = False
+        self,
+        X: Inputs,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        exposure: ArrayLike | None = None,
     ) -> ndarray: ...
 
     @overload
     def predict(
-        self, X: Inputs, return_std: Literal[True], return_cov: bool = False
+        self,
+        X: Inputs,
+        return_std: Literal[True],
+        return_cov: bool = False,
+        *,
+        exposure: ArrayLike | None = None,
     ) -> tuple[ndarray, ndarray]: ...
 
     @overload
     def predict(
-        self, X: Inputs, return_std: bool = False, *, return_cov: Literal[True]
+        self,
+        X: Inputs,
+        return_std: bool = False,
+        *,
+        return_cov: Literal[True],
+        exposure: ArrayLike | None = None,
     ) -> tuple[ndarray, ndarray]: ...
 
     def predict(
-        self, X: Inputs, return_std: bool = False, return_cov: bool = False
+        self,
+        X: Inputs,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        exposure: ArrayLike | None = None,
     ) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of y at X (S, D). With `return_std` also the standard deviation (S,), with
         `return_cov` also the covariance (S, S), both with the trained noise included. For K
@@ -191,5 +211,5 @@ class SparsePEPRegressor(RealTargets):
         if return_cov:
             return predict.predict_mean_and_cov(self._fitted(), X)
         if return_std:
-            return super().predict(X, return_std=True)
-        return super().predict(X)
+            return super().predict(X, return_std=True, exposure=exposure)
+        return super().predict(X, exposure=exposure)

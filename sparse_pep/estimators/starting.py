@@ -84,12 +84,12 @@ def chosen_kernel(
     options: Arguments,
     rows: Rows,
     likelihood: Likelihood,
-    level: float | None = None,
+    level: float | ndarray | None = None,
     signed: Sequence[list[int]] = (),
 ) -> Kernel:
     """The kernel that is given, or the named one on the scale of the rows, or of unit scale if
-    there is neither a name nor training. `level` is the prior mean of f if it is not 0, and
-    `signed` has the columns of each category whose levels have functions of their own.
+    there is neither a name nor training. `level`, () or (N,), is the prior mean of f if it is
+    not 0, and `signed` has the columns of each category whose levels have functions of their own.
     """
     kernel = options.kernel
     D = rows.n_dims
@@ -213,6 +213,9 @@ def starting_level(options: Arguments, rows: Rows, likelihood: Likelihood) -> fl
     by_name = isinstance(asked, str) and asked in ("constant", "linear")
     if options.training is None or not (asked is None or by_name):
         return None
+    if np.ndim(rows.exposure):  # the mean of the rates, which count by their exposure
+        exposed = np.asarray(rows.weight * rows.exposure)
+        return likelihood.latent_level(rows.y / rows.exposure, exposed)
     return likelihood.latent_level(rows.y, weights_of(rows))
 
 
@@ -268,7 +271,8 @@ def starting_model(
     mean = chosen_mean(options, rows, likelihood, level)
     if known and mean.parameters():
         residuals = rows._replace(y=rows.y - mean(X))
-    kernel = chosen_kernel(options, residuals, likelihood, level, signed)
+    level_of_rows = level if level is None else level + rows.log_exposure
+    kernel = chosen_kernel(options, residuals, likelihood, level_of_rows, signed)
     features = chosen_features(options, kernel, places, rng, signed)
     features.Kuf_vjp(kernel, X[:1])  # raises here if the two cannot be combined
     model = Model(kernel, features, likelihood, mean)

@@ -27,6 +27,7 @@ class Rows(NamedTuple):
     weight: float | ndarray = 1.0  # a row with weight 2 is equivalent to two copies of it
     # noise variance that is known and not trained, units y²
     known_variance: float | ndarray = 0.0
+    exposure: float | ndarray = 1.0  # a known factor > 0 of the rate of counts
     # of each row; with None, all rows have the power of the model
     power: float | ndarray | None = None
     blocks: ndarray | None = None  # (n,), the label of each row's block, if rows share sites
@@ -36,6 +37,11 @@ class Rows(NamedTuple):
         """Only these rows, perhaps as views; `first` is not changed."""
         columns = {name: value for name, value in self._asdict().items() if np.ndim(value)}
         return self._replace(**{name: value[rows] for name, value in columns.items()})
+
+    @property
+    def log_exposure(self) -> float | ndarray:
+        """What is added to f in each row, (n,) or 0."""
+        return np.log(self.exposure)
 
     @property
     def resident(self) -> bool:

@@ -46,6 +46,7 @@ class Targets(Parametric):
     positive: ClassVar[tuple[str, ...]] = ()  # fields that are checked to be positive numbers
     real_targets = False  # whether y may be any real number, so that it can be shifted and scaled
     is_discrete = False  # whether y is a whole number
+    has_rate = False  # whether y counts, with a rate exp(f) that may have a known factor
 
     # a subclass may replace these properties, and those below, by values
     @property
@@ -171,10 +172,10 @@ class Density(Targets):
         return None
 
     def latent_variance(
-        self, y: ndarray, weight: ndarray | None = None, level: float = 0.0
+        self, y: ndarray, weight: ndarray | None = None, level: float | ndarray = 0.0
     ) -> float:
         """Starting value of the prior variance of f in training, units f²: the variance that a
-        function of mean `level` needs to reach y (N,) with weights (N,).
+        function of mean `level`, () or (N,), needs to reach y (N,) with weights (N,).
         """
         if not self.noise_field and not self.real_targets:
             return mean_square(self.link(y) - level, weight)

@@ -35,7 +35,7 @@ def mean_rates(mean: ndarray, var: ndarray) -> tuple[ndarray, ndarray]:
 class Counts(Likelihood):
     """Base class of likelihoods for counts y = 0, 1, 2, … with mean exp(f)."""
 
-    is_discrete = True
+    is_discrete = has_rate = True
     support: ClassVar[tuple[float, float]] = -1.0, np.inf
 
     def accepts(self, y: ndarray) -> tuple[ndarray, str]:

@@ -89,7 +89,7 @@ class StudentT(Likelihood):
         return (centre, scale) if spread > SENTINELS * scale else None
 
     def latent_variance(
-        self, y: ndarray, weight: ndarray | None = None, level: float = 0.0
+        self, y: ndarray, weight: ndarray | None = None, level: float | ndarray = 0.0
     ) -> float:
         return quartile_variance(y, weight) or super().latent_variance(y, weight)
 

@@ -130,12 +130,12 @@ def initial_kernel(
     y: ndarray,
     likelihood: Likelihood | None = None,
     weight: ndarray | None = None,
-    level: float | None = None,
+    level: float | ndarray | None = None,
 ) -> SquaredExponential:
     """An ARD squared exponential on the scale of the data. The likelihood, Gaussian by default,
     determines the variance from y; the lengthscales are √D times the standard deviations of the
     columns (Equation 17b.3 of the site). `weight` (N,) has the weights of the rows, and
-    `level` is the prior mean of f if it is not 0.
+    `level`, () or (N,), is the prior mean of f if it is not 0.
     """
     likelihood = likelihood or Gaussian()
     weights = () if weight is None else (weight,)

@@ -19,11 +19,11 @@ from ..inference import Problem, Rows
 from ..likelihoods import Gaussian, Likelihood
 from sparse_pep.model import (
     Model,
+    density_at,
     model_bounds,
     model_evidence,
     model_leave_one_out,
     model_predict,
-    predictive_log_density,
 )
 from ..numerics.validation import warn_caller
 from .initialise import greedy_points, kmeans_points, weights_of
@@ -108,9 +108,7 @@ def held_out_density(model: Model, problem: Problem, start: object, held_out: Ro
     if not np.isfinite(fit.log_evidence):
         return -np.inf
     mean, var = model_predict(model, fit.posteriors, held_out.X)
-    likelihood = model.likelihood.at(held_out.X)
-    var = var + held_out.known_variance
-    density = predictive_log_density(likelihood, held_out.y, mean, var)
+    density = density_at(model, held_out, mean, var)
     weight = np.broadcast_to(held_out.weight, held_out.n_data)
     return float(np.average(density, weights=weight))
 
@@ -466,14 +464,12 @@ MORE_SIGNS = 10
 
 def with_rows(rows: Rows, X: ndarray, y: ndarray) -> Rows:
     """The rows and further ones of weight 1 without known noise."""
-    return rows._replace(
-        X=np.vstack([rows.X, X]),
-        y=np.append(rows.y, y),
-        weight=np.append(np.broadcast_to(rows.weight, rows.n_data), np.ones(len(y))),
-        known_variance=np.append(
-            np.broadcast_to(rows.known_variance, rows.n_data), np.zeros(len(y))
-        ),
-    )
+    more = Rows(X, y)
+    columns = {}
+    for name in ("weight", "known_variance", "exposure"):
+        values = np.broadcast_to(getattr(rows, name), rows.n_data)
+        columns[name] = np.append(values, np.full(len(y), getattr(more, name)))
+    return rows._replace(X=np.vstack([rows.X, X]), y=np.append(rows.y, y), **columns)
 
 
 def most_doubtful(doubt: ndarray) -> ndarray:

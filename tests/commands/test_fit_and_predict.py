@@ -265,3 +265,29 @@ def test_the_probability_of_more_than_a_threshold_is_a_column(tmp_path):
     assert list(predicted) == ["mean", "std", "lower", "upper", "p_above"]
     tail = norm.sf(0.5, predicted["mean"], predicted["std"])
     assert_allclose(predicted["p_above"], tail, rtol=1e-7, atol=1e-12)
+
+
+def test_rates_have_an_exposure(tmp_path):
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0.0, 5.0, 120)
+    area = np.exp(rng.normal(2.0, 1.0, 120))
+    rows = pd.DataFrame({"x": x, "area": area, "n": rng.poisson(area * np.exp(np.sin(x)))})
+    data = tmp_path / "c.csv"
+    rows.to_csv(data, index=False)
+    fit = ("fit", data, "--target", "n", "--quiet", "--likelihood", "poisson", "--inducing", "12")
+    models = [tmp_path / name for name in ("whole.npz", "pieces.npz")]
+    counts = ("--exposure", "area")
+    accept(*fit, *counts, "--test-fraction", "0.1", "--out", models[0])
+    accept(*fit, *counts, "--in-pieces", "--out", models[1])
+    out = tmp_path / "out.csv"
+    for model in models:
+        accept("predict", model, data, "--out", out)
+        rate = pd.read_csv(out)["mean"]
+        accept("predict", model, data, "--out", out, *counts, "--above", "3")
+        assert_allclose(pd.read_csv(out)["mean"], rate * area, rtol=1e-9)
+        assert_allclose(rate, np.exp(np.sin(x)), rtol=0.5)
+    plain = ("fit", data, "--target", "n", *counts)
+    assert "poisson or negative_binomial" in refused_line(*plain)
+    assert "--report" in refused_line(*fit, *counts, "--report", tmp_path / "r.html")
+    rows.assign(area=0.0).to_csv(data, index=False)
+    assert "must be positive" in refused_line(*fit, *counts)

@@ -155,7 +155,7 @@ def arrays(monkeypatch):
     return made
 
 
-LARGE = "--in-pieces --cache-dir cache --inducing 4 --max-iter 2"
+LARGE = "--in-pieces --inducing 4 --max-iter 2"
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,11 @@ LARGE = "--in-pieces --cache-dir cache --inducing 4 --max-iter 2"
         ("kinds.csv", "--target kind --likelihood auto"),
     ],
 )
-def test_a_large_file_is_read_once_and_kept_on_disk(pieces, opened, arrays, file, options):
+def test_a_large_file_is_read_once_and_kept_on_disk(
+    pieces, opened, arrays, monkeypatch, file, options
+):
     Path("cache").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", "cache")
     said = accept("fit", file, options, LARGE).stderr
     assert f"writing the arrays of '{file}' to '" in said
     assert len(opened) == 1
@@ -178,7 +181,6 @@ def test_a_large_file_is_read_once_and_kept_on_disk(pieces, opened, arrays, file
 
 
 def test_a_large_file_is_predicted_without_arrays_on_disk(pieces, opened, arrays):
-    Path("cache").mkdir()
     accept("fit table.csv --target response", LARGE)
     opened.clear()
     arrays.clear()

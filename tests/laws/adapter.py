@@ -126,7 +126,7 @@ def whitened(fit):
     return [(q.B.lower @ q.B.lower.T, np.linalg.solve(q.B.lower.T, q.b)) for q in fit.posteriors]
 
 
-def fitted_estimator(model, X, y, power, tight, blocks=None, weight=None, known_variance=None):
+def fitted_estimator(model, X, y, power, tight, blocks=None, **columns):
     """An estimator with these parts, which are not trained, at these data."""
     parts = {
         "kernel": model.kernel,
@@ -137,10 +137,11 @@ def fitted_estimator(model, X, y, power, tight, blocks=None, weight=None, known_
         "tight": tight,
     }
     parts |= {"training": None, "jitter": 0.0}
+    columns["sample_weight"] = columns.pop("weight", None)
     kind = type(model.likelihood).__name__
     if model.likelihood.sites_known:
         noise = model.likelihood.noise_variance if kind == "Gaussian" else model.likelihood
-        return SparsePEPRegressor(**parts, noise_variance=noise).fit(X, y, weight, known_variance)
+        return SparsePEPRegressor(**parts, noise_variance=noise).fit(X, y, **columns)
     if kind == "Softmax":
-        return SparsePEPClassifier(**parts).fit(X, y.astype(int), weight)
-    return SparsePEP(**parts, likelihood=model.likelihood).fit(X, y, weight)
+        return SparsePEPClassifier(**parts).fit(X, y.astype(int), **columns)
+    return SparsePEP(**parts, likelihood=model.likelihood).fit(X, y, **columns)

@@ -52,6 +52,7 @@ BLOCKS = np.repeat(np.arange(7), [3, 1, 4, 2, 5, 3, 2])  # rows of a block follo
 PRIVATE = np.resize([0.0, 1.0, 0.5, 1e-7, 0.3], N)
 KNOWN = RNG.uniform(0.0, 0.3, size=N)
 WEIGHT = RNG.integers(1, 4, size=N).astype(float)
+EXPOSURE = np.exp(np.random.default_rng(6).normal(size=N))
 Z = X[:5] + 0.1
 SE = SquaredExponential(1.5, [0.9, 1.4])
 M32 = Matern32(1.5, 1.1)
@@ -72,7 +73,7 @@ class LawCase:
     kernel: object = SE
     features: object = InducingPoints(Z)
     mean: object = ZeroMean()
-    more: str = ""  # some of "weight known blocks outputs tight"
+    more: str = ""  # some of "weight known exposure blocks outputs tight"
     drawn: dict | None = None
 
     @cached_property
@@ -129,6 +130,7 @@ class LawCase:
     def data(self):
         """X, y and columns, as they are made into rows in memory, in pieces or on workers."""
         columns = {"blocks": BLOCKS, "weight": self.per_block(WEIGHT), "known": KNOWN}
+        columns["exposure"] = EXPOSURE
         columns = {
             "known_variance" if name == "known" else name: columns[name]
             for name in columns
@@ -219,7 +221,7 @@ class LawCase:
         powers, weights = ([values[rows[0]] for rows in blocks] for values in columns)
         offset = np.broadcast_to(
             self.mean(self.data["X"]).T, (self.likelihood.n_latent, len(self.labels))
-        )
+        ) + np.log(self.column("exposure", 1.0))
         groups = (
             self.data["X"][:, -1].astype(int)
             if isinstance(self.likelihood, SwitchedLikelihood)
@@ -327,6 +329,13 @@ PROBLEMS = {
     "probit, tight": LawCase(Probit(), 0.0, features=InducingPoints(Z[:3]), more="tight weight"),
     "logit": LawCase(Logit(), PRIVATE, kernel=SE + Linear(0.3)),
     "noisy probit": LawCase(NoisyProbit(0.05), 0.6, features=Derivative(Z, [-1, 0, 1, 1, 0])),
+    "poisson, exposures, power 0": LawCase(Poisson(), 0.0, more="exposure"),
+    "poisson, exposures": LawCase(
+        Poisson(), 0.6, mean=LinearMean(0.1, [0.2, -0.1]), more="exposure weight"
+    ),
+    "negative binomial, exposures in blocks": LawCase(
+        NegativeBinomial(3.0), more="exposure blocks"
+    ),
     "poisson": LawCase(Poisson(), 0.0, mean=LinearMean(0.1, [0.2, -0.1])),
     "poisson, blocks": LawCase(Poisson(), PRIVATE, more="blocks"),
     "poisson, tight": LawCase(Poisson(), 0.0, mean=ConstantMean(0.1), more="tight"),

@@ -11,13 +11,16 @@ import pytest
 from laws import adapter
 from laws.adapter import in_memory, in_pieces, on_workers
 from laws.problems import PROBLEMS, N, X, without_weights
+from numpy.testing import assert_allclose
 from reference import dense
 from reference.compare import error, gradient_error, slopes
 from reference.problems import SearchedGaussian
 from threadpoolctl import threadpool_limits
 
 from sparse_pep.features import InducingPoints
+from sparse_pep.likelihoods import Poisson
 from sparse_pep.likelihoods.coupled import contrasts
+from sparse_pep.means import ConstantMean
 
 X_TEST = np.random.default_rng(2).uniform(-2.0, 2.0, size=(6, 2))
 
@@ -121,6 +124,37 @@ def test_a_weight_is_so_many_copies(name):
         1e-9,
         1e-6,
     )
+
+
+@pytest.mark.parametrize("name", names(lambda problem: problem.likelihood.has_rate))
+def test_an_exposure_is_a_shift_of_the_prior_mean(name):
+    problem = replace(PROBLEMS[name], mean=ConstantMean(0.3))
+    shifted = replace(problem, mean=ConstantMean(0.3 + np.log(2.5)))
+    exposure = problem.column("exposure", 1.0)
+    without, beside = (
+        gradient_of(case, in_memory(**case.data | {"exposure": exposure * factor}))
+        for case, factor in ((shifted, 1.0), (problem, 2.5))
+    )
+    assert_same(without, beside)
+
+
+@pytest.mark.parametrize("name", names(lambda p: p.likelihood.has_rate and "blocks" not in p.more))
+def test_at_power_zero_parts_of_a_poisson_count_add_up(name):
+    problem = replace(PROBLEMS[name], likelihood=Poisson(), power=0.0)
+    data = problem.data
+    rows = np.repeat(np.arange(N), 3)
+    share = np.tile([0.5, 0.2, 0.3], N)
+    y = np.floor(data["y"] / 2.0)
+    parts = {key: value[rows] for key, value in data.items()}
+    parts["y"] = np.stack([y, data["y"] - y, 0.0 * y], axis=1).ravel()
+    parts["exposure"] = problem.column("exposure", 1.0)[rows] * share
+    whole, divided = (
+        adapter.whitened(adapter.evidence(problem.model, in_memory(**some), 0.0, tol=1e-11))
+        for some in (data, parts)
+    )
+    for ours, theirs in zip(whole, divided, strict=True):
+        assert_allclose(ours[0], theirs[0], atol=1e-8)
+        assert_allclose(ours[1], theirs[1], atol=1e-8)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

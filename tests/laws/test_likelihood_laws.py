@@ -170,6 +170,17 @@ def test_probabilities_add_up_to_one(likelihood, ys, refused):
 
 
 @every_likelihood
+def test_a_rate_is_multiplied_by_the_exposure(likelihood, ys, refused):
+    if not likelihood.has_rate:
+        return
+    rate, _ = likelihood.predict(MEANS, MEANS**2 / 20.0)
+    exposed, _ = likelihood.predict(MEANS + np.log(7.0), MEANS**2 / 20.0)
+    assert_allclose(exposed, 7.0 * rate)
+    level = likelihood.latent_level(np.array(ys))
+    assert_allclose(likelihood.latent_level(np.array(ys) / 7.0), level - np.log(7.0))
+
+
+@every_likelihood
 def test_predicted_mean_and_variance(likelihood, ys, refused):
     """From the moments of y given f, by the laws of total expectation and total variance."""
     means = np.array([-2.0, 0.3, 1.1])

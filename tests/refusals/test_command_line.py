@@ -77,8 +77,8 @@ $ FIT --columns dose=category --columns dose=number
 --columns ... 'dose' ... 'category' ... 'number'
 $ FIT --separator x
 --separator ... 'x' ... tab
-$ FIT --cache-dir .
---cache-dir ... --in-pieces
+$ FIT --exposure weight
+--exposure ... poisson or negative_binomial; leave it out
 $ FIT --drop weight
 --drop ... no column 'weight' ... Its columns
 $ FIT --drop response
