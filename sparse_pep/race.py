@@ -18,7 +18,7 @@ from .inference import Problem, Rows
 from .inference.fixed_point import Fit
 from .kernels import Kernel, Matern32, SquaredExponential
 from .likelihoods import Gaussian
-from .model import Model, model_evidence, predictive_log_density
+from .model import Model, density_at, model_evidence
 from .posterior.local import HIGHEST_POWER, local_predict, local_rows
 from sparse_pep.training.exact import (
     ExactEvidence,
@@ -67,10 +67,8 @@ class Judge:
         if neighbours:
             rows = self.learning.rows
             near = local_rows(fit, rows, self.learning.power, neighbours, kernel=model.kernel)
-        rows = self.held_out
-        mean, var = local_predict(model, fit.posteriors, rows.X, near)
-        var = var + rows.known_variance
-        return predictive_log_density(model.likelihood.at(rows.X), rows.y, mean, var)
+        mean, var = local_predict(model, fit.posteriors, self.held_out.X, near)
+        return density_at(model, self.held_out, mean, var)
 
     def mean(self, densities: ndarray) -> float:
         """The mean over the held-out rows, each once, without those of weight 0."""
@@ -273,7 +271,7 @@ def measured(model: Model, fit: Fit, problem: Problem) -> tuple[Model, Problem]:
     precision = np.maximum(sites.precision[0], LEAST_PRECISION)
     y = sites.shift[0] / precision + model.mean(rows.X)
     known = 1.0 / (precision * sites.weight)
-    rows = rows._replace(y=y, known_variance=known, weight=1.0)
+    rows = rows._replace(y=y, known_variance=known, weight=1.0, exposure=1.0)
     return replace(model, likelihood=Gaussian(LEAST_NOISE), priors={}), replace(problem, rows=rows)
 
 # %% ../nbs/23_race.ipynb #c8f2d73e

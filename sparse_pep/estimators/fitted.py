@@ -218,14 +218,18 @@ class FittedEstimator(Arguments):
         return predict.sample_f(state, X, n_samples, seeded(random_state))
 
     def sample_y(
-        self, X: ArrayLike, n_samples: int = 1, random_state: int | np.random.RandomState | None = 0
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: int | np.random.RandomState | None = 0,
+        exposure: ArrayLike | None = None,
     ) -> ndarray:
         """Draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, each of one
-        draw of f. Cost O(S³).
+        draw of f. Cost O(S³). Of counts, `exposure` (S,) is the known factor of each rate.
         """
         state = self._fitted()
         n_samples = require_whole(n_samples, "n_samples")
-        return predict.sample_y(state, X, n_samples, seeded(random_state))
+        return predict.sample_y(state, X, n_samples, seeded(random_state), exposure)
 
     def sample_functions(
         self,

@@ -19,7 +19,7 @@ from ..inference.fixed_point import Fit
 from ..inference.shard import per_row
 from ..kernels import Kernel
 from ..likelihoods.base import MeanAndVariance
-from ..model import Model, model_covariance, model_predict, predictive_log_density
+from ..model import Model, density_at, model_covariance, model_predict
 from ..numerics.linalg import solve_each, solve_lower
 from ..numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from ..sites import Posterior
@@ -507,11 +507,8 @@ def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: 
     if not len(predicted):
         return -np.inf
     held_out = data.at(predicted)
-    mean = mean[..., predicted]
-    var = var[..., predicted] + held_out.known_variance
-    likelihood = model.likelihood.at(held_out.X)
     local, known = (
-        predictive_log_density(likelihood, np.asarray(held_out.y), mean[i], var[i])
+        density_at(model, held_out, mean[i][..., predicted], var[i][..., predicted])
         for i in range(2)
     )
     return float(np.mean(local - known))
