@@ -101,7 +101,6 @@ def test_neighbours_help_labels_of_a_function_with_much_structure():
 @pytest.mark.parametrize(
     "options",
     [
-        {"n_inducing": "auto"},
         {"blocks": 5},
         {"tight": True, "power": 0.0},
         {"power": 1.0},

@@ -292,7 +292,7 @@ STOPPED = {  # what calls `evidence_and_gradient` or `visit`, and when it is sto
     "memory": ({"training": LBFGS(max_iter=9)}, [2, 5]),
     "pieces": ({"training": LBFGS(max_iter=9)}, [2, 5]),
     "restarts": ({"training": LBFGS(max_iter=5, tol=1e-9, n_restarts=2)}, [3, 9, 16]),
-    "growth": ({"training": LBFGS(max_iter=5, tol=1e-9), "n_inducing": "auto"}, [3, 8, 15]),
+    "growth": ({"training": LBFGS(max_iter=5, tol=1e-9), "n_inducing": "auto"}, [3, 5]),
     "search for a power": (
         {"training": LBFGS(max_iter=5, tol=1e-9), "power": "held_out"},
         [3, 8, 33],

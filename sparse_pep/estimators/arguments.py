@@ -70,17 +70,17 @@ class Arguments(BaseEstimator):
     n_inducing : int or "auto"
         Number M of inducing points if `features` is not given. The cost grows as NM². The default
         of 100 becomes 1000 of the rows where `training="auto"` compares several ways, there is
-        hardly any noise, and these predict held-out rows better. With "auto",
-        up to 1000 distinct rows of X in memory (400 where the noise is not Gaussian) are all
-        inducing points, which stay where they are: the process is then exact at every power, unless
-        trained points predict left-out rows clearly better (`sparse_pep.training.exact`). This
-        needs `training` "auto" or by L-BFGS without restarts or a checkpoint, and no argument that
-        asks for an approximation. Otherwise "auto" trains
-        with 25, 50 and 100 points, and with twice as many again as long as this gains more than
-        0.01 nats per data point: of log evidence with Gaussian noise at power 0, otherwise of
-        leave-one-out log density. A larger number is kept only if it gains so much over the one
-        kept before. `partial_fit` does not raise this number. A category with more than 30 levels
-        in a table adds a point for each of its levels, up to 300, unless `kernel` is an object.
+        hardly any noise, and these predict held-out rows better. With "auto", up to 1000 distinct
+        rows of X in memory (400 where the noise is not Gaussian) are all inducing points, which
+        stay where they are: the process is then exact at every power, unless trained points predict
+        left-out rows clearly better (`sparse_pep.training.exact`). This needs `training` "auto" or
+        by L-BFGS without restarts or a checkpoint, and no argument that asks for an approximation.
+        Otherwise "auto" trains as with 100 points, and if these have won with twice as many again
+        as long as this gains more than 0.01 nats per data point: of log evidence with Gaussian
+        noise at power 0, otherwise of leave-one-out log density. A larger number is kept only if it
+        gains so much over the one kept before. `partial_fit` does not raise this number. A category
+        with more than 30 levels in a table adds a point for each of its levels, up to 300, unless
+        `kernel` is an object.
     power : float or array (N,) or (B,), or "auto", "log_loss", "held_out"
         α in [0, 1]: 0 is variational, 1 is EP (for Gaussian noise, FITC). It may differ from row to
         row, or from block to block. "auto" uses 0.5, which experiments suggest for squared errors.

@@ -26,7 +26,7 @@ from ..training import initial_kernel, kmeans_points
 from ..training.initialise import search_initial_lengthscale, weights_of
 from ..training.lbfgs import LOG_LIMIT
 from ..training.run import check_fixed
-from ..training.strategies import ALWAYS_TRIED
+from ..training.strategies import SIZES
 
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27007
 # of LOG_LIMIT, that the log of a scale may have: lengthscales have the scale of X, and variances
@@ -160,7 +160,7 @@ def level_points(X: ndarray, dims: list[int]) -> ndarray:
 # %% ../../nbs/internals/estimators/starting.ipynb #57a27009
 def number_of_points(options: Arguments) -> int:
     """The number of inducing points of the starting model."""
-    return ALWAYS_TRIED if isinstance(options.n_inducing, str) else int(options.n_inducing)
+    return SIZES[0] if isinstance(options.n_inducing, str) else int(options.n_inducing)
 
 
 def chosen_features(

@@ -97,7 +97,6 @@ def compares_ways(options: Arguments, data: Data) -> bool:
         options.tight,
         bool(options.monotone),
         options.features is not None,
-        options.n_inducing == "auto",
         options.local is not None,
         isinstance(options.power, str) and options.power == "held_out",
         np.ndim(options.power) > 0,

@@ -112,6 +112,7 @@ def greedy_points(
     if already:
         factor = factorise(kernel(first), tolerance, "Kuu")
         columns[:already] = solve_lower(factor, kernel(first, X))
+        tolerance = 2.0 * factor.jitter  # which is left at the first points themselves
     left = np.maximum(prior - (columns[:already] ** 2).sum(axis=0), 0.0)
     for m in range(already, len(columns)):
         n = int(np.argmax(left))

@@ -26,7 +26,7 @@ from sparse_pep.model import (
     model_predict,
 )
 from ..numerics.validation import warn_caller
-from .initialise import greedy_points, kmeans_points, weights_of
+from .initialise import greedy_points
 from .lbfgs import total_weight
 from .options import Clock, TrainingOptions, TrainingResult
 from .run import train
@@ -313,8 +313,7 @@ class Guarded:
         return replace(result, problem=result.problem or problem)
 
 # %% ../../nbs/19c_strategies.ipynb #57a3700e
-SIZES = 25, 50, 100, 200, 400, 800, 1000  # numbers of inducing points that growth tries
-ALWAYS_TRIED = 100  # the largest one that it tries in any case
+SIZES = 100, 200, 400, 800, 1000  # numbers of inducing points that growth tries
 WORTH = 0.01  # nats per data point that more inducing points must gain
 
 
@@ -365,8 +364,6 @@ def reason_to_stop(size: int, trials: Sequence[Trial]) -> str:
     """Why growth ends with the last of these trials, of this size, or nothing if it goes on."""
     if size == SIZES[-1]:
         return f"the largest number, {size}, was reached"
-    if size < ALWAYS_TRIED:
-        return ""
     if best_trial(trials) is not trials[-1]:
         return f"more points gained less than {WORTH:g} nats per data point"
     if trials[-1].gap < WORTH:
@@ -374,6 +371,12 @@ def reason_to_stop(size: int, trials: Sequence[Trial]) -> str:
     return ""
 
 # %% ../../nbs/19c_strategies.ipynb #57a3700f
+def with_further_points(model: Model, places: Rows, size: int) -> Model:
+    """The model with so many inducing points, further ones where it leaves most unexplained."""
+    Z = greedy_points(model.kernel, places.X, size, first=model.features.Z)
+    return replace(model, features=InducingPoints(Z))
+
+
 @dataclass(frozen=True, eq=False)
 class Growth:
     """Training with the number of inducing points that the data need.
@@ -388,20 +391,6 @@ class Growth:
 
     places: Rows
     then: Strategy
-
-    def start_with(
-        self, size: int, model: Model, last: TrainingResult | None, rng: np.random.Generator
-    ) -> Model:
-        """The model from which training with a number of points starts: `model` for the numbers
-        that are tried in any case, and otherwise the last one with further points.
-        """
-        X = self.places.X
-        if last is None or size <= ALWAYS_TRIED:
-            Z = kmeans_points(X, size, rng, weights_of(self.places), model.kernel.categorical_dims)
-        else:
-            model = last.model
-            Z = greedy_points(model.kernel, X, size, first=model.features.Z)
-        return replace(model, features=InducingPoints(Z))
 
     def __call__(
         self,
@@ -418,11 +407,12 @@ class Growth:
         ended = ""
         try:
             for size in SIZES:
-                start = self.start_with(size, model, last, rng)
-                if last is not None and len(start.features) == len(last.model.features):
-                    ended = "the points explain all data"
-                    break
-                last = self.then(start, problem, options, rng, clock)
+                if last is not None:
+                    model = with_further_points(last.model, self.places, size)
+                    if len(model.features) == len(last.model.features):
+                        ended = "the points explain all data"
+                        break
+                last = self.then(model, problem, options, rng, clock)
                 trials.append(score_size(last, problem))
                 late = clock.is_over
                 ended = clock.reason if late else reason_to_stop(size, trials)
