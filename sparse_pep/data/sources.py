@@ -355,18 +355,19 @@ class ArraySource(Source):
         by piece.
     y : array_like (N,) or (N, K), optional
         Targets.
-    weight : float or array_like (N,)
-        How often each data point counts.
+    weight, known_variance : float or array_like (N,)
+        How often each data point counts, and its known noise variance in units of y².
+    power : float or array_like (N,), optional
+        The power of each row, if it is not that of the model.
     piece_rows : int, optional
         Number of rows in a piece. By default arrays in memory are one piece, and pieces of a
         memory map hold about a million numbers, in 8192 to 100000 rows.
     sites_dir : str or path, optional
         See `Source`.
     **columns : float or array_like (N,)
-        Also of each row: `known_variance`, the known noise variance in units of y²; `exposure`, a
-        known factor of the rate of counts; `power`, if it is not that of the model; and `blocks`, a
-        label. Rows with the same label share a site. If there are several pieces, the rows of a
-        block must be consecutive, because pieces end where blocks end.
+        Also of each row: `exposure`, a known factor of the rate of counts; and `blocks`, a label.
+        Rows with the same label share a site. If there are several pieces, the rows of a block must
+        be consecutive, because pieces end where blocks end.
 
     Attributes
     ----------
@@ -387,12 +388,14 @@ class ArraySource(Source):
         X: ArrayLike,
         y: ArrayLike | None = None,
         weight: float | ArrayLike = 1.0,
+        known_variance: float | ArrayLike = 0.0,
+        power: float | ArrayLike | None = None,
         piece_rows: int | None = None,
         sites_dir: str | Path | None = None,
         **columns: float | ArrayLike | None,
     ) -> None:
         super().__init__(sites_dir)
-        parts = Rows(np.asanyarray(X), y, weight)._asdict()
+        parts = Rows(np.asanyarray(X), y, weight, known_variance, power=power)._asdict()
         del parts["first"]
         if unknown := sorted(columns.keys() - parts.keys()):
             raise TypeError(
