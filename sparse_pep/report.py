@@ -153,6 +153,24 @@ def training_figure(model: Estimator) -> list[str]:
     caption = f"{what} in training; the largest value is circled."
     return [picture(lambda ax: plots.plot_energy_trace(trace, ax=ax), caption)]
 
+# %% ../nbs/internals/report.ipynb #1bf3ebbd
+MOST_INPUTS = 30  # whose shares are computed
+DRAWS = 30
+
+
+def shares_of_inputs(model: Estimator, X: ndarray) -> list[tuple[str, str]]:
+    """A section with the Sobol indices of the columns, whose values are those of X, unless there is
+    one column, or many, or several latent functions.
+    """
+    if not 1 < X.shape[1] <= MOST_INPUTS or model.likelihood_.n_latent > 1:
+        return []
+    rows = model.sensitivity(X, n_draws=DRAWS).rows()
+    text = (
+        "<p>How much of the variance of the function each input explains, alone and with all "
+        "interactions, if inputs were independent; in brackets 90 % intervals.</p>"
+    )
+    return [("Shares of the inputs", text + table(rows))]
+
 # %% ../nbs/internals/report.ipynb #903f2762
 PAGE = Template("""<!DOCTYPE html>
 <html lang="en">
@@ -238,6 +256,7 @@ def fit_report(
         rows = "held-out rows" if held_out else "training rows, which the model has seen"
         text = f"<p>Judged on {len(y)} {rows}.</p>"
         parts.append(("Predictions", text + figure_grid([*judged, *figures])))
+        parts += shares_of_inputs(model, X)
     elif figures:
         parts.append(("Training", figure_grid(figures)))
     shown = "\n".join(f"<section><h2>{name}</h2>{text}</section>" for name, text in parts)

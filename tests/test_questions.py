@@ -10,7 +10,15 @@ from numpy.testing import assert_allclose
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, StackedFeatures, Wavelet
-from sparse_pep.kernels import Constant, Linear, Matern32, Periodic, SquaredExponential, White
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern32,
+    Periodic,
+    RationalQuadratic,
+    SquaredExponential,
+    White,
+)
 from sparse_pep.likelihoods import Binomial, Tobit
 from sparse_pep.means import LinearMean
 
@@ -167,6 +175,62 @@ def test_groups_that_are_none_are_refused():
     pieces = untrained(standardize=False).fit(ArraySource(X, Y))
     with pytest.raises(ValueError, match="`groups` needs training data in memory"):
         pieces.leave_one_out(GROUPS)
+
+
+@pytest.mark.parametrize("name", FITTED)
+def test_shares_of_inputs_are_shares(name):
+    found = FITTED[name].sensitivity(n_draws=5)
+    mean, _ = FITTED[name].predict_f(TEST)
+    assert found.names == ("x1", "x2")
+    assert found.first.shape == found.total.shape == (2, *mean.shape[1:])
+    assert found.total_interval.shape == (2, *found.total.shape)
+    if name == "noise that varies":  # the logarithm of the noise is nearly constant
+        return
+    assert np.all(found.first < found.total + 0.03)
+    assert np.all((found.first > -0.03) & (found.total < 1.03))
+
+
+def test_shares_of_the_inputs_of_ishigami_are_those_of_the_closed_form():
+    inputs = rng.uniform(-np.pi, np.pi, (400, 3))
+    y = np.sin(inputs[:, 0]) * (1.0 + 0.1 * inputs[:, 2] ** 4) + 7.0 * np.sin(inputs[:, 1]) ** 2
+    model = SparsePEPRegressor(n_inducing=150, random_state=0).fit(inputs, y)
+    found = model.sensitivity(n_draws=20)
+    assert_allclose(found.first, [0.3139, 0.4424, 0.0], atol=0.02)
+    assert_allclose(found.total, [0.5576, 0.4424, 0.2437], atol=0.02)
+    width = np.diff(found.total_interval, axis=0)
+    few = untrained(kernel=model.kernel_, n_inducing=30, standardize=True).fit(inputs[:40], y[:40])
+    assert np.all(np.diff(few.sensitivity(n_draws=20).total_interval, axis=0) > width)
+
+
+def test_shares_of_inputs_are_those_of_columns_with_their_values():
+    frame = pd.DataFrame({"kind": np.where(X[:, 0] > 0.0, "a", "b"), "size": X[:, 1]})
+    frame.loc[3, "size"] = np.nan
+    model = SparsePEPRegressor(n_inducing=12, random_state=0).fit(frame, np.sign(X[:, 0]) * 2.0 + Y)
+    found = model.sensitivity(frame, n_draws=10)
+    assert found.names == ("kind", "size")
+    assert found.total[0] > 0.7
+    with pytest.raises(ValueError, match="`sensitivity` needs `X`"):
+        model.sensitivity()
+    narrow = frame.assign(kind="a")
+    assert model.sensitivity(narrow, n_draws=10).total[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "kernel", [RationalQuadratic(1.0, [0.8, 0.9]), SquaredExponential() + White(0.1)]
+)
+def test_shares_of_inputs_need_no_waves(kernel):
+    few = untrained(kernel=kernel, noise_variance=0.05).fit(X, Y)
+    near = untrained(kernel=SquaredExponential(1.0, [0.8, 0.9]), noise_variance=0.05).fit(X, Y)
+    found = few.sensitivity()
+    assert_allclose(found.total, near.sensitivity().total, atol=0.1)
+    assert np.all(found.total_interval[1] > found.total_interval[0])
+
+
+def test_neighbours_have_shares_of_inputs_without_intervals():
+    found = FITTED["neighbours"].sensitivity()
+    assert np.all(np.isnan(found.first_interval))
+    text = f"{found.first[0]:.2f} alone, {found.total[0]:.2f} in total"
+    assert dict(found.rows())["x1"] == text
 
 
 TARGETS = {

@@ -118,6 +118,14 @@ def fitted(kind, X, y, **how):
     )
 
 
+def test_several_inputs_have_their_shares():
+    y = np.sin(X2[:, 0])
+    rows = read(fit_report(fitted(SparsePEPRegressor, X2, y), X2, y)).rows
+    (share,) = [text for name, text in rows if name == "x1"]
+    assert "alone" in share
+    assert "Shares of the inputs" not in fit_report(fitted(SparsePEPRegressor, X1, y), X1, y)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_kind_of_model_has_a_report_and_so_has_its_file(name, tmp_path):
     n_images, kind, X, y, how = CASES[name]

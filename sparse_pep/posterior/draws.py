@@ -329,7 +329,8 @@ def sampled_functions(
     y_scaling: tuple[float | ndarray, float | ndarray] = (0.0, 1.0),
 ) -> SampledFunctions:
     """`n` draws from the posteriors (one for each latent function) of a model, with `n_features`
-    waves for each term of the kernel. `x_scaling` holds x_mean and x_scale, `y_scaling` y_mean and
+    waves for each term of the kernel; without waves, of the part of f that the inducing variables
+    explain, for every kernel. `x_scaling` holds x_mean and x_scale, `y_scaling` y_mean and
     y_scale. NotImplementedError if the kernel is not a mixture of waves, or the features of a wave
     have no closed form.
     """
@@ -338,8 +339,16 @@ def sampled_functions(
     n_functions = len(posteriors) * np.prod(outputs, dtype=int)
     if coupled:
         n_functions = model.likelihood.n_latent
-    prior = prior_draws(model.kernel, len(x_scaling[0]), n_functions * n, n_features, rng)
-    prior_u = prior.inducing(model.features, model.kernel).reshape(-1, n_functions, n)
+    D = len(x_scaling[0])
+    n_draws = n_functions * n
+    if n_features:
+        prior = prior_draws(model.kernel, D, n_draws, n_features, rng)
+        prior_u = prior.inducing(model.features, model.kernel)
+    else:
+        none = np.zeros((0, n_draws))
+        prior = PriorDraws(np.zeros((0, D)), none, np.zeros((D, n_draws)))
+        prior_u = np.zeros((len(model.features), n_draws))
+    prior_u = prior_u.reshape(-1, n_functions, n)
     weights = weights_on_u(posteriors, prior_u, rng, coupled).reshape(len(prior_u), -1)
     shape: tuple[int, ...] = (n_functions, n)
     if n_functions == 1 and not outputs:
