@@ -5,6 +5,7 @@
 # %% ../../nbs/internals/estimators/questions.ipynb #fa4f95da
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -21,9 +22,13 @@ from sparse_pep.estimators.predict import (
     mean_to_target_units,
     target_units,
 )
+from .relevance import groups_by_origin
 from .state import FittedState
 from ..numerics.validation import as_floats, short_repr
+from ..posterior.draws import sampled_functions
+from ..posterior.local import local_predict
 from ..posterior.questions import Components, component_moments, term_names
+from ..posterior.sensitivity import Sensitivity, saltelli_pairs, sobol_indices
 
 # %% auto #0
 __all__ = []
@@ -79,3 +84,54 @@ def predict_probability(
         thresholds.append(((of_outputs - state.encoder.y_mean) / state.encoder.y_scale).T)
     low, high = thresholds
     return likelihood_at(state, X).probability(low, high, mean, var).T
+
+# %% ../../nbs/internals/estimators/questions.ipynb #65cabd53
+WAVES = 1000  # for each term of the kernel
+STEPS = 4096  # values of a column that varies evenly
+
+
+def even_rows(state: FittedState) -> ndarray:
+    """Rows (n, D) of encoded inputs, each of which goes evenly through its range in training.
+    ValueError if some columns have no range.
+    """
+    origins = state.columns.origins
+    if len(set(origins)) < len(origins) or state.kernel.categorical_dims:
+        raise ValueError(
+            "`sensitivity` needs `X`, rows from which each column takes its values: a column of "
+            "categories or with gaps has no range to vary in."
+        )
+    low, high = (state.value_range - state.x_mean) / state.x_scale
+    steps = (np.arange(STEPS) + 0.5) / STEPS
+    return low + steps[:, None] * (high - low)
+
+
+def functions_of_posterior(
+    state: FittedState, n_draws: int, rng: np.random.Generator
+) -> Callable[[ndarray], ndarray]:
+    """A function whose values (n, …, S) at encoded inputs (n, D) are those of S draws of f; if
+    predictions are local, the predictive mean alone, with S = 1.
+    """
+    model = replace(state.model, kernel=state.kernel)
+    posteriors = state.posterior.functions
+    D = state.columns.n_inputs
+    as_it_is = (np.zeros(D), np.ones(D))
+    if state.local is not None:
+        return lambda X: local_predict(model, posteriors, X, state.local)[0].T[..., None]
+    try:
+        return sampled_functions(model, posteriors, n_draws, WAVES, rng, as_it_is)
+    except NotImplementedError:
+        return sampled_functions(model, posteriors, n_draws, 0, rng, as_it_is)
+
+
+def sensitivity(
+    state: FittedState, X: Inputs | None, n_draws: int, random: np.random.RandomState
+) -> Sensitivity:
+    """The Sobol indices of each column of the user, for independent columns."""
+    rng = np.random.default_rng(random.randint(2**31))
+    rows = even_rows(state) if X is None else encoded_inputs(state, X, "`sensitivity`")
+    warn_of_extrapolation(state, [count_extrapolating_rows(rows, limits_of(state))])
+    groups = groups_by_origin(state.columns)
+    pairs = saltelli_pairs(rows, list(groups.values()), rng)
+    functions = functions_of_posterior(state, n_draws, rng)
+    indices = sobol_indices(functions, *pairs, list(groups.values()))
+    return Sensitivity.of_draws(tuple(groups), *indices)
