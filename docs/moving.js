@@ -7,7 +7,7 @@
   const clamp = (value, low, high) => min(max(value, low), high);
   const said = (value) => value.toFixed(2).replace("-", "−");
   const GRID = range(101, 0, 6);
-  const POWERS = range(13, 0, 1);
+  const POWERS = range(9, 0, 1);
   const TOP = 2.6;
 
   const line = (xs, ys) => `M${xs.map((x, i) => `${x} ${ys[i]}`).join("L")}`;
@@ -107,7 +107,7 @@
     const { state, form } = figure;
     const before = prior(state);
     const q = settled(state, before, figure.q, 200, 1e-4);
-    const g = gradient(state, before, q);
+    const g = gradient(state, q);
     figure.rate *= q.evidence < figure.trained ? 0.5 : 1.1;
     figure.trained = q.evidence;
     const step = figure.rate / hypot(g.variance, g.lengthscale, g.noise, ...g.Z);

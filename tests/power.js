@@ -8,7 +8,7 @@ async function setStates(states) {
     for (let i = 0; i < 2000 && figure.frame(); i++);
     for (let i = 0; i < 40; i++) figure.frame();
     const { x, y } = figure.state, before = powerEP.prior(figure.state), limits = labels ? null : powerEP.bounds(figure.state, before);
-    found.push({ x, y, evidence: figure.q.evidence, ...figure.own, limits, gradient: powerEP.gradient(figure.state, before, figure.q), exact: figure.exact.evidence });
+    found.push({ x, y, evidence: figure.q.evidence, ...figure.own, limits, gradient: powerEP.gradient(figure.state, figure.q), exact: figure.exact.evidence });
   }
   return found;
 }
