@@ -42,7 +42,7 @@ soak: .venv/.installed
 	$(BIN)/python tests/soak.py $(if $(HOURS),--minutes $$(($(HOURS) * 60)))
 
 docs: .venv/.installed
-	if command -v quarto >/dev/null; then PATH="$(CURDIR)/$(BIN):$$PATH" nbdev_docs; else $(BIN)/python -m docs.build; fi
+	if command -v quarto >/dev/null; then $(BIN)/nbdev_docs; else $(BIN)/python -m docs.build; fi
 
 lint: .venv/.installed
 	$(BIN)/ruff format --check $(STYLED)

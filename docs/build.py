@@ -296,8 +296,14 @@ if __name__ == "__main__":
         default=ROOT / "_docs",
         help="folder to write, replaced (default: _docs)",
     )
+    parser.add_argument(
+        "--stage", type=Path, metavar="FOLDER", help="only put pages here for Quarto"
+    )
     args = parser.parse_args()
-    shutil.rmtree(args.out, ignore_errors=True)
-    args.out.mkdir(parents=True)
-    write_site(args.out)
-    print(f"docs: {sum(1 for _ in args.out.rglob('*.html'))} pages in {args.out}")
+    if args.stage:
+        stage(args.stage)
+    else:
+        shutil.rmtree(args.out, ignore_errors=True)
+        args.out.mkdir(parents=True)
+        write_site(args.out)
+        print(f"docs: {sum(1 for _ in args.out.rglob('*.html'))} pages in {args.out}")

@@ -7,15 +7,15 @@
   const clamp = (value, low, high) => min(max(value, low), high);
   const said = (value) => value.toFixed(2).replace("-", "−");
   const GRID = range(101, 0, 6);
-  const POWERS = range(9, 0, 1);
+  const POWERS = range(9, 0, 1).map((root) => root ** 2); // more where the evidence is steep
   const TOP = 2.6;
 
   const line = (xs, ys) => `M${xs.map((x, i) => `${x} ${ys[i]}`).join("L")}`;
   const bars = (xs, low, high) => xs.map((x, i) => `M${x} ${low[i]}V${high[i]}`).join("");
   const dots = (places) => places.map(([x, y]) => `M${x} ${y}h0`).join("");
   const edge = (f, z) => f.mean.map((m, i) => m + z * sqrt(max(f.variance[i], 0)));
-  const there = [...GRID, ...GRID.toReversed()];
-  const band = (f) => line(there, [...edge(f, -1.645), ...edge(f, 1.645).toReversed()]);
+  const around = (low, high) => [...low, ...high.toReversed()];
+  const band = (f) => line(around(GRID, GRID), around(edge(f, -1.645), edge(f, 1.645)));
   function draw(svg, box, paths) {
     svg.setAttribute("viewBox", box.join(" "));
     svg.innerHTML = paths.map(([kind, d]) => `<path class="${kind}" d="${d}"/>`).join("");
@@ -105,8 +105,7 @@
   // One step of gradient ascent, smaller where the evidence falls; sliders stop at their ends.
   function train(figure) {
     const { state, form } = figure;
-    const before = prior(state);
-    const q = settled(state, before, figure.q, 200, 1e-4);
+    const q = settled(state, prior(state), figure.q, 200, 1e-4);
     const g = gradient(state, q);
     figure.rate *= q.evidence < figure.trained ? 0.5 : 1.1;
     figure.trained = q.evidence;
@@ -166,6 +165,7 @@
     const svgs = form.querySelectorAll("svg");
     const still = matchMedia("(prefers-reduced-motion: reduce)");
     const figure = { form, svgs, frame };
+    const count = () => figure.points.Z.length + figure.points.x.length;
     let [asked, later] = [0, 0];
     // Draws once, and returns whether there is more to come.
     function frame() {
@@ -191,8 +191,7 @@
     form.oninput = ask;
     form.onclick = ({ target: { name } }) => ask(BUTTONS[name]?.(figure));
     svgs[0].onpointerdown = ({ target: hand, pointerId }) => {
-      const { x, Z } = figure.points;
-      figure.chosen = min(hand.dataset.point ?? -1, Z.length + x.length - 1);
+      figure.chosen = min(hand.dataset.point ?? -1, count() - 1);
       svgs[0].setPointerCapture(pointerId);
       ask();
     };
@@ -204,9 +203,8 @@
       ask();
     };
     svgs[0].onkeydown = (event) => {
-      const { x, Z } = figure.points;
       if (!KEYS[event.key] || (figure.chosen < 0 && !event.key.startsWith("Page"))) return;
-      KEYS[event.key](figure, Z.length + x.length);
+      KEYS[event.key](figure, count());
       event.preventDefault();
       ask();
     };

@@ -41,50 +41,26 @@ def source_link(module: str, symbol: str) -> str:
     return f"{config.git_url}/blob/{config.branch}/{path}#L{line}"
 
 
-def methods(node: ast.stmt) -> list[str]:
-    """The names of the public methods of a class."""
-    named = [
-        part.name
-        for part in getattr(node, "body", ())
-        if isinstance(node, ast.ClassDef) and isinstance(part, ast.FunctionDef)
-    ]
-    return [name for name in dict.fromkeys(named) if name[0] != "_"]
-
-
 def api_heading(node: ast.stmt, module: str) -> str:
-    """Markdown that goes above a definition: its name, links to its source and reference, and
-    its public methods.
-    """
-    name = node.name
-    links = []
-    for method in methods(node):
-        source = source_link(module, f"{name}.{method}")
-        links.append(f"[`{method}`]({source}){{#{name.lower()}.{method.lower()}}}")
-    said = [
-        f"[source]({source_link(module, name)})",
-        f"[reference](/reference/{module}.ipynb#{name})",
-        *[f"methods {', '.join(links)}"] * bool(links),
-    ]
-    return f"### `{name}` {{.api}}\n\n::: {{.api-links}}\n{' · '.join(said)}\n:::"
+    """Markdown that goes above a definition: its name, and links to its source and reference."""
+    links = f"[source]({source_link(module, node.name)}) · "
+    links += f"[reference](/reference/{module}.ipynb#{node.name})"
+    return f"### `{node.name}` {{.api}}\n\n::: {{.api-links}}\n{links}\n:::"
 
 
 def anchors(code: str, taken: set[str]) -> str:
     """Places that links to the functions, classes and methods of a cell lead to; those in
     `taken` are on the page already.
     """
-    named = [
-        name
-        for node in parsed(code).body
-        if isinstance(node, DEFINING)
-        for name in [node.name, *(f"{node.name}.{m}" for m in methods(node))]
-    ]
-    places = [name for name in dict.fromkeys(map(str.lower, named)) if name not in taken]
+    names = []
+    for node in [node for node in parsed(code).body if isinstance(node, DEFINING)]:
+        methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+        public = [part.name for part in methods if part.name[0] != "_"]
+        names += [node.name, *(f"{node.name}.{name}" for name in public)]
+    places = dict.fromkeys(name.lower() for name in names if name.lower() not in taken)
     taken.update(places)
-    return (
-        "```{=html}\n" + "".join(f'<span id="{place}"></span>' for place in places) + "\n```"
-        if places
-        else ""
-    )
+    spans = "".join(f'<span id="{place}"></span>' for place in places)
+    return f"```{{=html}}\n{spans}\n```" if places else ""
 
 
 def only_imports(cell) -> bool:
@@ -126,9 +102,7 @@ def fold(cell, line: str) -> None:
 
 
 def marks_of(cell) -> dict:
-    """nbdev's directives of a code cell."""
-    if cell.cell_type != "code":
-        return {}
+    """nbdev's directives of a cell."""
     return getattr(cell, "directives_", None) or {}
 
 
@@ -162,8 +136,9 @@ class ApiCells(Processor):
             if "default_exp" in marks:
                 continue
             headings = [api_heading(node, self.nb.module_) for node in public_nodes(cell)]
-            places = anchors(cell.source, taken) if "exporti" in marks else ""
-            cells += [mk_cell(text, "markdown") for text in [*headings, *[places] * bool(places)]]
+            if {"export", "exporti"} & marks.keys():
+                headings.append(anchors(cell.source, taken))
+            cells += [mk_cell(text, "markdown") for text in filter(None, headings)]
             if self.nb.explains_ and is_long(cell):
                 fold(cell, summary(cell.source))
             cells.append(cell)
@@ -256,8 +231,7 @@ def process(path: Path):
     check_title(notebook, path.name)
     # the underscore: kept in memory, not written
     notebook.module_ = _default_exp(notebook)
-    derives = re.match(r"\d\d|power_ep|errata", path.name)
-    notebook.explains_ = bool(notebook.module_ or derives)
+    notebook.explains_ = notebook.module_ or re.match(r"\d\d|power_ep|errata", path.name)
     NBProcessor(nb=notebook, procs=[*FilterDefaults().procs(), ApiCells]).process()
     page = path.relative_to(nbs).as_posix()
     if page.startswith("gallery/") and path.stem != "index":
@@ -279,11 +253,6 @@ def fence(text: str, attributes: str) -> str:
     """A fenced code block that no run of back-ticks in `text` can close."""
     ticks = "`" * max([3] + [len(run) + 1 for run in re.findall("`+", text)])
     return f"{ticks} {{{attributes}}}\n{text.rstrip()}\n{ticks}\n"
-
-
-def folded(line: str, text: str) -> str:
-    """Markdown that the reader unfolds, under a line that says what it is."""
-    return f'<details class="folded"><summary>{line}</summary>\n\n{text}\n\n</details>\n'
 
 
 def options(source: str) -> tuple[dict, str]:
@@ -341,6 +310,15 @@ def output_markdown(output, option: dict, files: Path, number: int, place: int) 
     )
 
 
+def code_markdown(option: dict, code: str) -> str:
+    """The code of a cell as Markdown, which the reader unfolds where its options say so."""
+    shown = fence(code, ".python")
+    if not option.get("code-fold"):
+        return shown
+    line = option.get("code-summary", "Code")
+    return f'<details class="folded"><summary>{line}</summary>\n\n{shown}\n\n</details>\n'
+
+
 def markdown(notebook, files: Path) -> str:
     """The page as one Markdown text; figures are written into the folder `files`."""
     parts = []
@@ -351,18 +329,11 @@ def markdown(notebook, files: Path) -> str:
             continue
         option, code = options(cell.source)
         if option.get("echo") is not False and code.strip():
-            shown = fence(code, ".python")
-            parts.append(
-                folded(option.get("code-summary", "Code"), shown)
-                if option.get("code-fold")
-                else shown
-            )
+            parts.append(code_markdown(option, code))
         for place, output in enumerate(cell.get("outputs", [])):
             number += 1
             shown = output_markdown(output, option, files, number, place)
-            parts.append(
-                shown
-                if option.get("output") == "asis"
-                else f":::: {{.cell-output}}\n{shown}\n::::\n"
-            )
+            if option.get("output") != "asis":
+                shown = f":::: {{.cell-output}}\n{shown}\n::::\n"
+            parts.append(shown)
     return "\n".join(parts)

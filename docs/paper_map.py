@@ -63,90 +63,27 @@ def read_map(root):
     """The entries, a dictionary each, with `derivations`, (notebook, heading) pairs, and
     `labels_here`, those of our equations.
     """
-    entries = list(
-        csv.DictReader(
-            Path(root, "docs", "paper_map.csv").read_text("utf-8").splitlines(),
-            delimiter="|",
-            restval="",
-        )
-    )
     nbs = Path(root) / "nbs"
     sections = defaultdict(list)
     labelled = defaultdict(list)
     for path in sorted(nbs.rglob("*.ipynb"), key=lambda path: (len(path.parts), path)):
+        page = path.relative_to(nbs).with_suffix("").as_posix()
         for heading, keys in headings_and_tags(path):
             for key in dict.fromkeys(keys):
-                sections[key].append((path.relative_to(nbs).with_suffix("").as_posix(), heading))
+                sections[key].append((page, heading))
         for line in filter(LABEL.search, lines_of(path)):
             for key in " ".join(TAG.findall(line)).split():
                 labelled[key].append(LABEL.search(line)[1])
+    text = Path(root, "docs", "paper_map.csv").read_text("utf-8")
+    entries = list(csv.DictReader(text.splitlines(), delimiter="|", restval=""))
     for entry in entries:  # claims name their pages, and a word that stands there
-        sections[entry["key"]] += [
-            (page, headings_and_tags(nbs / f"{page}.ipynb")[1][0])
-            for page in re.findall("([^;=]+)=", entry["pages"])
-        ]
-    return [
-        entry | {"derivations": sections[entry["key"]], "labels_here": labelled[entry["key"]]}
-        for entry in entries
-    ]
+        pages = re.findall("([^;=]+)=", entry["pages"])
+        claimed = [(page, title_of(page, nbs)) for page in pages]
+        entry["derivations"] = sections[entry["key"]] + claimed
+        entry["labels_here"] = labelled[entry["key"]]
+    return entries
 
 
-def links_of(entry, nbs):
-    """Links to the sections that derive an entry; a title needs no anchor."""
-    links = []
-    for page, heading in entry["derivations"]:
-        title = headings_and_tags(nbs / f"{page}.ipynb")[1][0]
-        place = "" if heading == title else f"#{anchor(heading)}"
-        links.append(f"[{heading}](/{page}.ipynb{place})")
-    return ", ".join(links)
-
-
-def number_here(entry, nbs):
-    """The numbers of our equations of an entry, or the page that derives it."""
-    numbers = []
-    for label in entry["labels_here"]:
-        page, number = equations(nbs)[label]
-        numbers.append(f"[({number})](/{page}#{label})")
-    if numbers or not entry["derivations"]:
-        return ", ".join(numbers)
-    notebook = entry["derivations"][0][0]
-    chapter = CHAPTER.match(notebook)
-    return f"page {chapter[1]}" if chapter else notebook.rpartition("/")[2]
-
-
-def number_in_paper(entry):
-    """The number of an entry in the paper, and its label there."""
-    number = entry["number"]
-    name = entry["labels"].partition(" ")[0]
-    if not name and not number:
-        name = entry["key"]
-    if number[:1].isdigit():
-        number = f"({number})"
-    return f"{number} {breakable(name) if name else ''}"
-
-
-def as_table(entries, nbs):
-    """Markdown, with the numbers of equations in the paper and on the site."""
-    lines = [
-        "| in the paper | here | what it says | derived in | computed by, tested by | wrong |",
-        "|---|---|---|---|---|---|",
-    ]
-    for entry in entries:
-        texts = (
-            entry[name].replace("tests/", "").replace(".py::", " ").split()
-            for name in ("function", "test")
-        )
-        code = "<br>".join(dict.fromkeys(" ".join(map(breakable, text)) for text in texts))
-        errata = ", ".join(entry["errata"].split())
-        lines.append(
-            f"| {number_in_paper(entry)} | {number_here(entry, nbs)} | {entry['says']} | "
-            f"{links_of(entry, nbs)} | {code} | {errata} |"
-        )
-    return "\n".join(lines)
-
-
-def breakable(name):
-    """A name as code that a narrow column may break after an underscore or a full stop."""
-    return (
-        name if name == "-" else "<code>" + re.sub(r"([_.:-])(?=\w)", r"\1<wbr>", name) + "</code>"
-    )
+def title_of(page, nbs):
+    """The title of a page."""
+    return headings_and_tags(nbs / f"{page}.ipynb")[1][0]

@@ -14,29 +14,34 @@ import textwrap
 import griffe
 from execnb.nbio import mk_cell, new_nb
 from nbdev.config import get_config
-from nbdev.doclinks import NbdevLookup
 
 from docs.notebook import fence, package, source_link
 
 FOLDER = "reference"
-nbdev_index = functools.cache(NbdevLookup)
 # types stand in the code: it warns where they are not in the docstring
 logging.getLogger("griffe").setLevel(logging.ERROR)
 
 
 @functools.cache
-def homes() -> dict[str, str]:
-    """The page that each module is exported from."""
+def derivations() -> dict[str, dict[str, str]]:
+    """Where each name of each module is derived, as nbdev has it."""
     index = importlib.import_module(f"{get_config().lib_name}._modidx").d["syms"]
-    pages = {name: next(iter(names.values()), ("",))[0] for name, names in index.items()}
-    return {name.partition(".")[2]: page.partition("#")[0] for name, page in pages.items()}
+    return {
+        module.partition(".")[2]: {name: place for name, (place, _) in names.items()}
+        for module, names in index.items()
+    }
+
+
+def home(module: str) -> str:
+    """The page that a module is exported from."""
+    return next(iter(derivations()[module].values())).partition("#")[0]
 
 
 @functools.cache
 def modules() -> list[str]:
     """The modules with public names: those of the package's own first, in its order."""
     top = package().exports
-    public = {name: package()[name].exports for name in homes() if package()[name].exports}
+    public = {name: package()[name].exports for name in derivations() if package()[name].exports}
     first = [name for one in top for name, exports in public.items() if one in exports]
     return list(dict.fromkeys([*first, *public]))
 
@@ -170,7 +175,6 @@ def signature(name: str, thing: griffe.Object) -> str:
     return f"{name}(\n{lines}){end}"
 
 
-@functools.cache
 def command(module: str, name: str):
     """The command of the command line that a name is, as click describes it where it is called,
     or nothing.
@@ -178,11 +182,10 @@ def command(module: str, name: str):
     if module != "cli.app":
         return None
     cli = importlib.import_module(f"{get_config().lib_name}.{module}")
-    typed = get_config().lib_name.replace("_", "-")
     found = getattr(cli, name)
-    info = typed if found is cli.main else f"{typed} {found.name}"
+    typed = "sparse-pep" if found is cli.main else f"sparse-pep {found.name}"
     settings = cli.main.context_settings
-    return found.context_class(found, info_name=info, terminal_width=88, **settings)
+    return found.context_class(found, info_name=typed, terminal_width=88, **settings)
 
 
 def label(module: str, name: str) -> str:
@@ -193,7 +196,7 @@ def label(module: str, name: str) -> str:
 def said_of(module: str, name: str) -> str:
     """One line about a name."""
     found = command(module, name)
-    said = found.command.get_short_help_str(200) if found else text_of(package()[module][name])
+    said = found.command.help if found else text_of(package()[module][name])
     return inline(inspect.cleandoc(said).partition("\n\n")[0], module, (name,))
 
 
@@ -227,9 +230,8 @@ def bases_line(module: str, cls: griffe.Class) -> list[str]:
 def entry(module: str, name: str) -> str:
     """A name in full: heading, links, signature, docstring, methods."""
     thing = package()[module][name]
-    known = nbdev_index()[f"{get_config().lib_name}.{module}.{name}"]
-    derivation = known[0] if known else f"/{homes()[module]}"
-    links = f"[derivation]({derivation}) · [source]({source_link(module, name)})"
+    derivation = derivations()[module].get(thing.path, home(module))
+    links = f"[derivation](/{derivation}) · [source]({source_link(module, name)})"
     parts = [f"### `{label(module, name)}` {{#{name} .api}}\n\n::: {{.api-links}}\n{links}\n:::"]
     if found := command(module, name):
         return "\n\n".join([*parts, fence(found.get_help(), ".text")])
@@ -270,7 +272,7 @@ def module_page(module: str) -> tuple[str, str, str]:
         else f"Every name on this page is imported like `from {place} import {public[0]}`. "
         "Shapes: N data points, D input columns, M inducing variables, S test inputs."
     )
-    top = f"Derived, with tests and pictures, on [the page of this module](/{homes()[module]})."
+    top = f"Derived, with tests and pictures, on [the page of this module](/{home(module)})."
     entries = [entry(module, name) for name in public]
     text = "\n\n".join([f"{top} {imported}", table(module), "## In full", *entries])
     return f"{library}.{module}", text_of(package()[module]).strip(), text

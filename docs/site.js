@@ -68,10 +68,5 @@
     if (!box.hidden) box.querySelector("a")?.click();
   });
   document.addEventListener("click", (event) => { if (!input.form.contains(event.target) || box.contains(event.target)) box.hidden = true; });
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") box.hidden = true;
-    if (event.key !== "/" || /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) return;
-    event.preventDefault();
-    input.focus();
-  });
+  document.addEventListener("keydown", ({ key }) => { if (key === "Escape") box.hidden = true; });
 })();

@@ -18,7 +18,7 @@ from docs import reference
 
 ROOT = Path(__file__).resolve().parent.parent
 
-MODULES = sorted(reference.homes())
+MODULES = sorted(reference.derivations())
 SHAPE = re.compile(r"\([A-Za-zℓτ\d₀-₉][\w +−·₀-₉]*,[^()]*\)|shape|element")
 
 

@@ -488,15 +488,16 @@ def test_imports_and_code_that_is_not_the_argument_are_folded(documents):
     } <= folded
 
 
-def test_quarto_has_the_pages_staged_where_it_renders_them(tmp_path, monkeypatch):
-    python, option, program = shlex.split(read_config(ROOT)["project"]["pre-render"])
-    assert (python, option) == ("python3", "-c")
-    folders = []
-    monkeypatch.setattr("docs.build.stage", lambda folder: folders.append(folder.resolve()))
-    monkeypatch.setattr(sys, "path", sys.path[:])
-    monkeypatch.chdir(tmp_path)
-    exec(program)
-    assert folders == [tmp_path]
+def test_quarto_has_its_pages_staged_by_the_python_of_the_project(tmp_path):
+    """The command that Quarto splits at spaces outside double quotes and runs in `_proc/`."""
+    python = tmp_path / ".venv" / "bin" / "python3"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$PWD" "$@"')
+    python.chmod(0o755)
+    (tmp_path / "_proc").mkdir()
+    command = shlex.split(read_config(ROOT)["project"]["pre-render"])
+    said = subprocess.check_output(command, cwd=tmp_path / "_proc", text=True)
+    assert said == f"{tmp_path} -m docs.build --stage _proc\n"
 
 
 def test_formulas_use_commands_that_both_pandocs_convert():
