@@ -167,11 +167,16 @@ def test_the_page_evaluates_every_erratum():
     assert set(re.findall(r"E\d\d", headings)) == ERRATA
 
 
-def test_the_tables_of_the_page_have_a_line_for_each_entry():
+def lines_of_the_tables():
+    """The lines of the tables that the page on equations shows, without their heads."""
     page = json.loads((ROOT / "nbs" / "about/equations.ipynb").read_text(encoding="utf-8"))
     outputs = [output for cell in page["cells"] for output in cell.get("outputs", [])]
     tables = ["".join(output["data"]["text/markdown"]).splitlines() for output in outputs]
-    lines = [line for table in tables for line in table[2:]]
+    return [line for table in tables for line in table[2:]]
+
+
+def test_the_tables_of_the_page_have_a_line_for_each_entry():
+    lines = lines_of_the_tables()
     assert len(lines) == len(ENTRIES)
     assert all(line.count("|") == 7 and line.split("|")[2].strip() for line in lines)
     cavity = next(line for line in lines if "19)" in line)

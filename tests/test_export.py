@@ -15,7 +15,9 @@ from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.export import READERS
 from sparse_pep.features import GaussianBlur
 from sparse_pep.kernels import (
+    Categorical,
     Constant,
+    Coregion,
     Linear,
     Matern12,
     Matern32,
@@ -125,6 +127,7 @@ KERNELS = {
     "Matern12": Matern12(1.0, 0.9),
     "Matern32": Matern32(1.5, [0.7, 2.0]),
     "Matern52": Matern52(1.5, 1.1),
+    "RationalQuadratic": RationalQuadratic(1.5, [0.8, 1.4], 0.7),
     "sum": SquaredExponential(1.0, 1.0, active_dims=[0])
     + Linear([0.5], active_dims=[1])
     + Constant(0.3)
@@ -199,6 +202,20 @@ def test_categories_and_gaps_of_a_table_are_read(program, tmp_path):
     np.testing.assert_allclose(from_c(program, path, numbers), want, 1e-12, 1e-12)
 
 
+def test_codes_are_compared_and_matrices_of_codes_refused(program, tmp_path):
+    path = tmp_path / "model.json"
+    rows = np.column_stack([X[:, 0], np.arange(80) % 3])
+    smooth = SquaredExponential(1.0, 1.0, active_dims=[0])
+    model = regressor(kernel=smooth * Categorical(1.0, 0.6, active_dims=[1])).fit(rows, y)
+    model.export(path)
+    want = expected(model, rows)
+    np.testing.assert_allclose(from_c(program, path, rows), want, 1e-12, 1e-12)
+    np.testing.assert_allclose(from_javascript(tmp_path, path, rows.tolist()), want, 1e-12, 1e-12)
+    other = regressor(kernel=smooth * Coregion(3, active_dims=[1])).fit(rows, y)
+    with pytest.raises(ValueError, match="the kernel Coregion"):
+        other.export(path)
+
+
 def test_a_model_that_was_saved_exports_the_same_file(tmp_path):
     model = regressor().fit(X, y)
     model.save(tmp_path / "model.npz")
@@ -242,7 +259,6 @@ LOCAL = {"n_inducing": 5, "local": 5, "training": None}
         (SparsePEP(n_inducing=5, training=None, likelihood="poisson"), y.round(), "Poisson"),
         (classifier(), np.arange(80) % 3, "Softmax"),
         (regressor(monotone={0: 1}), y, "observations other than values, or `monotone`"),
-        (regressor(kernel=RationalQuadratic()), y, "the kernel RationalQuadratic"),
         (regressor(features=GaussianBlur(X[:5], [0.3, 0.3])), y, "GaussianBlur"),
     ],
 )

@@ -18,6 +18,7 @@ from .persistence import require_path
 from .state import FittedState
 from ..features import InducingPoints
 from sparse_pep.kernels import (
+    Categorical,
     Constant,
     Kernel,
     Linear,
@@ -26,6 +27,7 @@ from sparse_pep.kernels import (
     Matern52,
     Periodic,
     Product,
+    RationalQuadratic,
     SquaredExponential,
     Sum,
     White,
@@ -47,7 +49,9 @@ KERNELS = (
     Matern12,
     Matern32,
     Matern52,
+    RationalQuadratic,
     Periodic,
+    Categorical,
     Linear,
     Constant,
     White,

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum spep_kind { SPEP_SE, SPEP_M12, SPEP_M32, SPEP_M52, SPEP_PERIODIC, SPEP_LINEAR, SPEP_CONSTANT, SPEP_WHITE, SPEP_SUM, SPEP_PRODUCT, SPEP_KINDS };
+enum spep_kind { SPEP_SE, SPEP_M12, SPEP_M32, SPEP_M52, SPEP_RQ, SPEP_PERIODIC, SPEP_CATEGORICAL, SPEP_LINEAR, SPEP_CONSTANT, SPEP_WHITE, SPEP_SUM, SPEP_PRODUCT, SPEP_KINDS };
 
 enum spep_likelihood { SPEP_GAUSSIAN, SPEP_PROBIT, SPEP_LOGIT };
 
@@ -24,7 +24,7 @@ typedef struct spep_kernel {
     enum spep_kind kind;
     int n;                                             /* columns, or parts of a sum or product */
     int *dims;                                         /* (n,) */
-    double variance, period;
+    double variance, period, shape, correlation;
     double *by_column;                                 /* (n,) lengthscales, or variances of slopes */
     struct spep_kernel *parts;                         /* (n,) */
 } spep_kernel;
@@ -132,7 +132,7 @@ static inline void spep_free_kernel(spep_kernel *kernel)
 }
 static inline int spep_read_kernel(spep_kernel *kernel, const char *s, int D, int depth)
 {
-    static const char *names[] = {"SquaredExponential", "Matern12", "Matern32", "Matern52", "Periodic", "Linear", "Constant", "White", "Sum", "Product"};
+    static const char *names[] = {"SquaredExponential", "Matern12", "Matern32", "Matern52", "RationalQuadratic", "Periodic", "Categorical", "Linear", "Constant", "White", "Sum", "Product"};
     const char *kind = spep_get(s, "kind"), *parts = spep_get(s, "kernels"), *dims = spep_get(s, "active_dims");
     int k = 0;
     memset(kernel, 0, sizeof *kernel);
@@ -141,6 +141,8 @@ static inline int spep_read_kernel(spep_kernel *kernel, const char *s, int D, in
     kernel->kind = (enum spep_kind)k;
     kernel->variance = spep_number(spep_get(s, "variance"));
     kernel->period = spep_number(spep_get(s, "period"));
+    kernel->shape = spep_number(spep_get(s, "shape"));
+    kernel->correlation = spep_number(spep_get(s, "correlation"));
     if (parts) {
         int n = spep_count(parts);
         if (!(kernel->parts = (spep_kernel *)calloc(n ? n : 1, sizeof(spep_kernel)))) return 0;
@@ -156,6 +158,7 @@ static inline int spep_read_kernel(spep_kernel *kernel, const char *s, int D, in
         if (kernel->dims[d] < 0 || kernel->dims[d] >= D) return 0;
         if (dims) dims = spep_next(dims);
     }
+    if (k == SPEP_CATEGORICAL) return 1;
     kernel->by_column = spep_numbers(spep_get(s, k == SPEP_LINEAR ? "variance" : "lengthscale"), kernel->n);
     return kernel->by_column != NULL;
 }
@@ -171,13 +174,16 @@ static inline double spep_covariance(const spep_kernel *kernel, const double *x,
     }
     for (int d = 0; d < kernel->n; d++) {
         double a = x[kernel->dims[d]], b = z[kernel->dims[d]];
+        if (kernel->kind == SPEP_CATEGORICAL) { total += a != b; continue; }
         if (kernel->kind == SPEP_LINEAR) { total += kernel->by_column[d] * a * b; continue; }
         r = kernel->kind == SPEP_PERIODIC ? 2.0 * sin(3.14159265358979323846 * (a - b) / kernel->period) : a - b;
         r /= kernel->by_column[d];
         total += r * r;
     }
     if (kernel->kind == SPEP_LINEAR) return total;
+    if (kernel->kind == SPEP_CATEGORICAL) return kernel->variance * (total > 0.0 ? kernel->correlation : 1.0);
     if (kernel->kind == SPEP_SE || kernel->kind == SPEP_PERIODIC) return kernel->variance * exp(-0.5 * total);
+    if (kernel->kind == SPEP_RQ) return kernel->variance * exp(-kernel->shape * log1p(0.5 * total / kernel->shape));
     r = sqrt(total * (kernel->kind == SPEP_M12 ? 1.0 : kernel->kind == SPEP_M32 ? 3.0 : 5.0));
     return kernel->variance * exp(-r) * (kernel->kind == SPEP_M12 ? 1.0 : kernel->kind == SPEP_M32 ? 1.0 + r : 1.0 + r + r * r / 3.0);
 }

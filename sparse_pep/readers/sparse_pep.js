@@ -20,10 +20,15 @@
     Matern12: stationary((r) => Math.exp(-r)),
     Matern32: stationary((r) => (1 + Math.sqrt(3) * r) * Math.exp(-Math.sqrt(3) * r)),
     Matern52: stationary((r) => (1 + Math.sqrt(5) * r + (5 / 3) * r * r) * Math.exp(-Math.sqrt(5) * r)),
+    RationalQuadratic: stationary((r, { shape }) => Math.exp(-shape * Math.log1p((0.5 * r * r) / shape))),
     Periodic(kernel, x, z) {
       const a = columns(kernel, x), b = columns(kernel, z);
       const sines = a.map((value, d) => Math.sin((Math.PI * (value - b[d])) / kernel.period) / each(kernel.lengthscale, d));
       return kernel.variance * Math.exp(-2 * dot(sines, sines));
+    },
+    Categorical(kernel, x, z) {
+      const b = columns(kernel, z);
+      return kernel.variance * (columns(kernel, x).every((value, d) => value === b[d]) ? 1 : kernel.correlation);
     },
     Linear(kernel, x, z) {
       const b = columns(kernel, z);
