@@ -15,7 +15,7 @@ from sparse_pep.features import InducingPoints
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.joint import joint_cavity, joint_marginals, joint_new_site
 from sparse_pep.kernels import SquaredExponential
-from sparse_pep.likelihoods import Logit, Softmax
+from sparse_pep.likelihoods import Logit, Softmax, coupled
 from sparse_pep.likelihoods.coupled import contrasts, exact_variances, pair_variances, to_classes
 from sparse_pep.model import (
     Model,
@@ -83,6 +83,18 @@ def test_three_classes_by_brute_force(obtuse, power):
         assert_allclose(found.d1[:, n], d1, atol=1e-8)
         assert_allclose(found.d2[..., n], d2, atol=1e-8)
     assert found.error.max() < 1e-8
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_outer_nodes_are_enough_at_every_scale(scale, monkeypatch):
+    y, mean, cov = cavities(3, 40, seed=4, obtuse=True)
+    given = (y, np.sqrt(scale) * mean, scale * cov, np.full(40, 0.5), STRICT)
+    found = Softmax(3).coupled(*given)
+    monkeypatch.setattr(coupled, "EXPONENT", 40.0)
+    more = Softmax(3).coupled(*given)
+    assert_allclose(found.log_z, more.log_z, rtol=1e-8, atol=1e-9)
+    assert_allclose(found.d1, more.d1, atol=1e-8)
+    assert_allclose(found.d2, more.d2, atol=1e-8)
 
 
 def test_two_classes_are_one_function():

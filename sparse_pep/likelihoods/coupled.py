@@ -171,20 +171,64 @@ def obtuse_parts(gamma: ndarray, shares: ndarray) -> tuple[ndarray, ndarray]:
     return var, direction
 
 # %% ../../nbs/09d_coupled.ipynb #a38a306d
-SIGMAS = 7.5  # of the outer integral
-STEP = 0.9  # and its step, in standard deviations and in f
-COARSE_STEP = 1.25  # the same where a relative error of 5e-6 will do
+EXPONENT = 21.0  # minus the logarithm of the error of the outer integral
+COARSE_EXPONENT = 13.0  # the same where a relative error of 5e-6 will do
 
 
-def outer_nodes(direction: ndarray, step: float) -> tuple[ndarray, ndarray]:
-    """Nodes and weights (T,) of the trapezoid rule for a standard normal number along directions
-    (3, n), with a `step` in standard deviations and in f.
+def half_range(exponent: float) -> float:
+    """How far the outer integral goes, in standard deviations."""
+    return float(np.sqrt(2.0 * exponent) + 1.0)
+
+
+def steps_of(var: ndarray, direction: ndarray, exponent: float) -> ndarray:
+    """The number of steps (n,) of the trapezoid rule on either side of 0, along directions (3, n)
+    that are added to functions with variances (3, n), by Equation 09d.5 of the site.
     """
-    length = np.abs(direction).sum(axis=0).max()
-    n_steps = int(np.ceil(SIGMAS * max(1.0, length) / step))
-    t = np.linspace(-SIGMAS, SIGMAS, 2 * n_steps + 1)
-    weights = np.exp(-0.5 * t**2)
-    return t, weights / weights.sum()
+    length = np.maximum(np.abs(direction).sum(axis=0), TINY)
+    strip = exponent * length / np.pi + 0.5 * np.pi / length
+    alone = np.sqrt(2.0 * exponent)
+    strip[alone * length < np.pi] = alone
+    ratio = np.divide(direction**2, var, out=np.full(var.shape, np.inf), where=var > 0.0)
+    ratio[direction == 0.0] = 0.0
+    frequency = np.minimum(strip, alone * np.sqrt(1.0 + ratio.sum(axis=0)))
+    return half_range(exponent) * frequency / (2.0 * np.pi)
+
+
+class Outer(NamedTuple):
+    """Rows that need about the same number of nodes for the outer integral."""
+
+    rows: ndarray
+    var: ndarray  # (3, n), of the independent parts
+    direction: ndarray  # (3, n)
+    t: ndarray  # (T,), the nodes
+    weight: ndarray  # (T,)
+
+    @classmethod
+    def groups(
+        cls, rows: ndarray, var: ndarray, direction: ndarray, exponent: float
+    ) -> list["Outer"]:
+        """Rows with obtuse triangles, together if their numbers of steps are within 20 %."""
+        size = np.ceil(4.0 * np.log2(steps_of(var, direction, exponent)))
+        found = []
+        for each in np.unique(size):
+            chosen = size == each
+            n_steps = int(np.ceil(2.0 ** (0.25 * each)))
+            end = half_range(exponent)
+            t = np.linspace(-end, end, 2 * n_steps + 1)
+            weight = np.exp(-0.5 * t**2)
+            weight /= weight.sum()
+            found.append(cls(rows[chosen], var[:, chosen], direction[:, chosen], t, weight))
+        return found
+
+    @property
+    def repeated(self) -> ndarray:
+        """The rows, once for each node."""
+        return np.tile(self.rows, len(self.t))
+
+    @property
+    def shift(self) -> ndarray:
+        """What each node adds to the means (3, T n)."""
+        return (self.t[:, None] * self.direction[:, None]).reshape(3, -1)
 
 
 def mixed(parts: Tilted, weights: ndarray, power: ndarray) -> Tilted:
@@ -222,15 +266,16 @@ def three_classes(
     if not len(obtuse):
         return equivalent_tilted(independent, data, IndependentVariances(shares), accuracy)
     acute = np.flatnonzero((shares >= 0.0).all(axis=0))
-    var, direction = obtuse_parts(gamma[..., obtuse], shares[:, obtuse])
-    step = STEP
+    exponent = EXPONENT
     if accuracy.relative > 5e-6:
-        step = COARSE_STEP
-    t, weights = outer_nodes(direction, step)
-    repeated = data.at(np.concatenate([acute, np.tile(obtuse, len(t))]))
-    repeated.mean[:, len(acute) :] += (t[:, None] * direction[:, None]).reshape(3, -1)
-    functions = IndependentVariances(np.hstack([shares[:, acute], np.tile(var, len(t))]))
-    parts = equivalent_tilted(independent, repeated, functions, accuracy)
+        exponent = COARSE_EXPONENT
+    parts = obtuse_parts(gamma[..., obtuse], shares[:, obtuse])
+    groups = Outer.groups(obtuse, *parts, exponent)
+    repeated = data.at(np.concatenate([acute, *(group.repeated for group in groups)]))
+    repeated.mean[:, len(acute) :] += np.hstack([group.shift for group in groups])
+    var = [np.tile(group.var, len(group.t)) for group in groups]
+    functions = IndependentVariances(np.hstack([shares[:, acute], *var]))
+    tilted = equivalent_tilted(independent, repeated, functions, accuracy)
     n = len(data.y)
     result = Tilted(
         log_z=np.empty(n),
@@ -239,12 +284,14 @@ def three_classes(
         error=np.empty(n),
         averages=np.empty((0, n)),
     )
-    first, rest = (
-        Tilted(*(part[..., columns] for part in parts))
-        for columns in np.split(np.arange(len(repeated.y)), [len(acute)])
+    ends = np.cumsum([len(acute), *(group.shift.shape[1] for group in groups)])
+    first, *others = (
+        Tilted(*(part[..., columns] for part in tilted))
+        for columns in np.split(np.arange(ends[-1]), ends[:-1])
     )
     result.assign(acute, first)
-    result.assign(obtuse, mixed(rest, weights, data.power[obtuse]))
+    for group, each in zip(groups, others, strict=True):
+        result.assign(group.rows, mixed(each, group.weight, data.power[group.rows]))
     return result
 
 # %% ../../nbs/09d_coupled.ipynb #15e7bf28
