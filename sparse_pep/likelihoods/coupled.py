@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/09d_coupled.ipynb #0b11e296
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -262,21 +263,28 @@ def three_classes(
     for each node of an outer integral.
     """
     shares = exact_variances(gamma.sum(axis=1))
-    obtuse = np.flatnonzero((shares < 0.0).any(axis=0))
-    if not len(obtuse):
+    is_obtuse = (shares < 0.0).any(axis=0)
+    if not is_obtuse.any():
         return equivalent_tilted(independent, data, IndependentVariances(shares), accuracy)
-    acute = np.flatnonzero((shares >= 0.0).all(axis=0))
+    acute = np.flatnonzero(~is_obtuse)
+    obtuse = np.flatnonzero(is_obtuse)
     exponent = EXPONENT
     if accuracy.relative > 5e-6:
         exponent = COARSE_EXPONENT
-    parts = obtuse_parts(gamma[..., obtuse], shares[:, obtuse])
-    groups = Outer.groups(obtuse, *parts, exponent)
+    groups = Outer.groups(obtuse, *obtuse_parts(gamma[..., obtuse], shares[:, obtuse]), exponent)
     repeated = data.at(np.concatenate([acute, *(group.repeated for group in groups)]))
     repeated.mean[:, len(acute) :] += np.hstack([group.shift for group in groups])
-    var = [np.tile(group.var, len(group.t)) for group in groups]
-    functions = IndependentVariances(np.hstack([shares[:, acute], *var]))
+    var = [shares[:, acute], *(np.tile(group.var, len(group.t)) for group in groups)]
+    functions = IndependentVariances(np.hstack(var))
     tilted = equivalent_tilted(independent, repeated, functions, accuracy)
-    n = len(data.y)
+    return gathered(tilted, acute, groups, data.power)
+
+
+def gathered(parts: Tilted, acute: ndarray, groups: Sequence[Outer], power: ndarray) -> Tilted:
+    """The moments of all rows, from those of the `acute` ones and, after them, of the nodes of
+    each group.
+    """
+    n = len(power)
     result = Tilted(
         log_z=np.empty(n),
         d1=np.empty((3, n)),
@@ -286,12 +294,12 @@ def three_classes(
     )
     ends = np.cumsum([len(acute), *(group.shift.shape[1] for group in groups)])
     first, *others = (
-        Tilted(*(part[..., columns] for part in tilted))
+        Tilted(*(part[..., columns] for part in parts))
         for columns in np.split(np.arange(ends[-1]), ends[:-1])
     )
     result.assign(acute, first)
-    for group, each in zip(groups, others, strict=True):
-        result.assign(group.rows, mixed(each, group.weight, data.power[group.rows]))
+    for group, nodes in zip(groups, others, strict=True):
+        result.assign(group.rows, mixed(nodes, group.weight, power[group.rows]))
     return result
 
 # %% ../../nbs/09d_coupled.ipynb #15e7bf28
