@@ -66,7 +66,9 @@ def field_to_config(value: object, argument: str) -> object:
     return np.asarray(value).tolist()
 
 # %% ../../nbs/internals/estimators/config.ipynb #ab0fd000
-SEVERAL = ("kernels", "features", "parts")  # fields that hold parts of the same kind
+# fields that hold parts of the same kind, or one
+SEVERAL = ("kernels", "features", "parts")
+SINGLE = ("kernel", "k1", "k2")
 
 
 def from_config(config: Mapping[str, Any], argument: str) -> Any:
@@ -76,8 +78,8 @@ def from_config(config: Mapping[str, Any], argument: str) -> Any:
         fields = {name: value for name, value in config.items() if name != "kind"}
         for name in fields.keys() & SEVERAL:
             fields[name] = tuple(from_config(entry, argument) for entry in fields[name])
-        if "kernel" in fields:
-            fields["kernel"] = from_config(fields["kernel"], argument)
+        for name in fields.keys() & SINGLE:
+            fields[name] = from_config(fields[name], argument)
         return kinds[config["kind"]](**fields)
     except (AttributeError, KeyError, TypeError) as error:
         known = ", ".join(kinds)

@@ -109,7 +109,9 @@ def functional_codes(state: FittedState, training: TrainingData) -> ndarray | No
 
 def samples_of(codes: ndarray | None) -> ndarray | slice:
     """The training rows that are no signs of slopes."""
-    return slice(None) if codes is None else codes[:, 0] != SIGN
+    if codes is None:
+        return slice(None)
+    return codes[:, 0] != SIGN
 
 
 def in_rows_of_user(values: ndarray, codes: ndarray | None, training: TrainingData) -> ndarray:
@@ -134,16 +136,18 @@ def group_numbers(codes: ndarray | None, training: TrainingData, groups: ArrayLi
     numbers = np.full(training.data.rows.n_data, -1)
     samples = samples_of(codes)
     counted = training.data.counted
-    n_given = len(numbers[samples]) if counted is None else len(counted)
+    if counted is None:
+        counted = np.ones(len(numbers[samples]), dtype=bool)
     try:
         labels = Partition(np.asarray(groups)).labels
     except ValueError as error:
         raise ValueError(str(error).replace("`labels`", "`groups`")) from error
-    if len(labels) != n_given:
+    if len(labels) != len(counted):
         raise ValueError(
-            f"`groups` must have a label for each of {n_given} training rows; got {len(labels)}."
+            f"`groups` must have a label for each of {len(counted)} training rows; got "
+            f"{len(labels)}."
         )
-    numbers[samples] = labels if counted is None else labels[counted]
+    numbers[samples] = labels[counted]
     return numbers
 
 

@@ -13,7 +13,7 @@ from numpy import ndarray
 from ..data.columns import shown_name
 from ..data.passes import count_extrapolating_rows
 from .state import FittedState
-from ..kernels import Kernel, Stationary, Sum
+from ..kernels import ChangePoint, Kernel, Stationary, Sum
 from ..kernels.base import Combination
 from ..kernels.structured import Level
 from ..numerics.validation import warn_caller
@@ -26,6 +26,8 @@ def extrapolation_distance(kernel: Kernel, n_dims: int) -> ndarray:
     """The distance in each column (D,) beyond which a function says little about itself: the
     lengthscale, ∞ if the kernel does not decay, or NaN if it does not depend on the column.
     """
+    if isinstance(kernel, ChangePoint):
+        kernel = kernel.whole
     if isinstance(kernel, Combination):
         parts = [extrapolation_distance(part, n_dims) for part in kernel.kernels]
         extreme = np.fmax if isinstance(kernel, Sum) else np.fmin

@@ -128,7 +128,10 @@ def sensitivity(
 ) -> Sensitivity:
     """The Sobol indices of each column of the user, for independent columns."""
     rng = np.random.default_rng(random.randint(2**31))
-    rows = even_rows(state) if X is None else encoded_inputs(state, X, "`sensitivity`")
+    if X is None:
+        rows = even_rows(state)
+    else:
+        rows = encoded_inputs(state, X, "`sensitivity`")
     warn_of_extrapolation(state, [count_extrapolating_rows(rows, limits_of(state))])
     groups = groups_by_origin(state.columns)
     pairs = saltelli_pairs(rows, list(groups.values()), rng)

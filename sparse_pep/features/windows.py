@@ -27,17 +27,20 @@ from sparse_pep.features.points import (
     InducingPoints,
 )
 from sparse_pep.kernels import (
+    ChangePoint,
     Constant,
     Kernel,
     Linear,
     Matern32,
     Matern52,
     Product,
+    Projected,
     SquaredExponential,
     Sum,
     White,
 )
 from ..kernels.base import product_without
+from ..kernels.composed import Gate
 from ..numerics.distances import Pairs, moments_of_differences, quadratic_of_differences
 from ..numerics.linalg import thin_product
 from ..numerics.parameters import Parameters, added, numbered, set_fields
@@ -845,6 +848,71 @@ def product_vjp(kernel: Product, A: Windows, B: Windows) -> CrossCovariance:
     products = [reduce(mul, [matrices[factor] for factor in term]) for term in terms]
     return reduce(add, products), pull
 
+# %% ../../nbs/04_interdomain.ipynb #9ab62b5e
+def change_vjp(kernel: ChangePoint, A: Windows, B: Windows) -> CrossCovariance:
+    """Covariances (M, n) of points or derivatives under a change point, and their pull-back."""
+    K, pull_whole = pair_vjp(kernel.whole, A, B)
+
+    def pull(K_bar: ndarray) -> CrossGradient:
+        gradient, a, b = pull_whole(K_bar)
+        return kernel.merged(gradient), a, b
+
+    return K, pull
+
+
+def gate_vjp(kernel: Gate, A: Windows, B: Windows) -> CrossCovariance:
+    """Covariances (M, n) of values or derivatives of a gate, and their pull-back."""
+    K, pull_pair = kernel.pair(A.centre, B.centre, A.direction, B.direction)
+
+    def pull(K_bar: ndarray) -> CrossGradient:
+        gradient, a, b = pull_pair(K_bar)
+        return gradient, no_gradient(A) | {"Z": a}, no_gradient(B) | {"Z": b}
+
+    return K, pull
+
+# %% ../../nbs/04_interdomain.ipynb #0a3d7213
+def projected_parts(kernel: Projected, A: Windows) -> list[tuple[ndarray, Windows]]:
+    """Coefficients (A,) and windows of projected inputs, whose sum stands for values or slopes."""
+    _, centre = kernel.projected(A.centre)
+    still = points(centre)
+    if not A.sloped.any():
+        return [(np.ones(len(centre)), still)]
+    _, direction = kernel.projected(A.direction)
+    axes = [np.tile(axis, (len(centre), 1)) for axis in np.eye(len(kernel.W))]
+    slopes = [replace(still, direction=axis, kind=A.kind) for axis in axes]
+    return list(zip(direction.T, slopes, strict=True))
+
+
+def projected_vjp(kernel: Projected, A: Windows, B: Windows) -> CrossCovariance:
+    """Covariances (M, n) of points or derivatives under projected inputs, and their pull-back. Cost
+    that of R for each side with derivatives.
+    """
+    sides = [projected_parts(kernel, C) for C in (A, B)]
+    terms = {}
+    for i, (s, first) in enumerate(sides[0]):
+        for j, (t, second) in enumerate(sides[1]):
+            terms[i, j] = (s[:, None], t, *pair_vjp(kernel.kernel, first, second))
+
+    def pull(K_bar: ndarray) -> CrossGradient:
+        gradients = []
+        W_bar = np.zeros_like(kernel.W)
+        totals = no_gradient(A), no_gradient(B)
+        for axes, (s, t, K, pull_term) in terms.items():
+            gradient, a, b = pull_term(s * K_bar * t)
+            gradients.append(gradient)
+            bar = K_bar * K
+            shares = np.sum(bar * t, axis=1), np.sum(bar * s, axis=0)
+            for C, total, by_side, share, axis in zip(
+                (A, B), totals, (a, b), shares, axes, strict=True
+            ):
+                total["Z"] += kernel.spread(by_side["Z"] @ kernel.W, C.centre)
+                W_bar += by_side["Z"].T @ kernel.columns(C.centre)
+                if C.sloped.any():
+                    W_bar[axis] += share @ kernel.columns(C.direction)
+        return numbered([added(gradients)]) | {"W": W_bar}, *totals
+
+    return reduce(add, [s * K * t for s, t, K, _ in terms.values()]), pull
+
 # %% ../../nbs/04_interdomain.ipynb #f0c65300
 def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool = False) -> CrossCovariance:
     """Covariances (M, n) of windows A with windows B (with A themselves if `one_set`), and
@@ -883,6 +951,12 @@ def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
         return slopes_vjp(kernel, A, B)
     if isinstance(kernel, Linear):
         return linear_vjp(kernel, A, B)
+    if isinstance(kernel, ChangePoint):
+        return change_vjp(kernel, A, B)
+    if isinstance(kernel, Gate):
+        return gate_vjp(kernel, A, B)
+    if isinstance(kernel, Projected):
+        return projected_vjp(kernel, A, B)
     kind = B.kind if A.kind == "InducingPoints" else A.kind
     raise NotImplementedError(
         f"{kind} has no closed form with the kernel {type(kernel).__name__}; use function values, "

@@ -1,6 +1,7 @@
 """Kernels: covariances of the function, with their pull-backs."""
 
 from .base import Kernel, Product, Sum
+from .composed import ChangePoint, Projected
 from .stationary import (
     Matern12,
     Matern32,
@@ -24,6 +25,7 @@ from .structured import (
 
 __all__ = [
     "Categorical",
+    "ChangePoint",
     "Constant",
     "Coregion",
     "Kernel",
@@ -34,6 +36,7 @@ __all__ = [
     "Periodic",
     "Product",
     "Profile",
+    "Projected",
     "RationalQuadratic",
     "SquaredExponential",
     "Stationary",
@@ -61,5 +64,7 @@ KINDS = {
         Product,
         Categorical,
         Coregion,
+        ChangePoint,
+        Projected,
     )
 }

@@ -11,12 +11,14 @@ from reference.problems import SearchedGaussian
 
 from sparse_pep.features import Derivative, GaussianBlur, InducingPoints, StackedFeatures, Wavelet
 from sparse_pep.kernels import (
+    ChangePoint,
     Constant,
     Linear,
     Matern12,
     Matern32,
     Matern52,
     Periodic,
+    Projected,
     RationalQuadratic,
     SquaredExponential,
     White,
@@ -258,6 +260,10 @@ PROBLEMS = {
     "gaussian, rational quadratic": LawCase(
         GAUSSIAN, 1.0, kernel=RationalQuadratic(1.2, [0.8, 1.5])
     ),
+    "gaussian, change point": LawCase(
+        GAUSSIAN, 0.3, kernel=ChangePoint(SE, M32, 0.2, 2.0, active_dims=(0,))
+    ),
+    "gaussian, projected": LawCase(GAUSSIAN, kernel=Projected(SE, [[0.8, -0.5], [0.3, 1.1]])),
     "gaussian, outputs": LawCase(
         GAUSSIAN, 0.5, mean=LinearMean(np.zeros(3), np.ones((2, 3))), more="outputs"
     ),
@@ -301,6 +307,9 @@ PROBLEMS = {
     ),
     "gaussian, slopes": LawCase(
         GAUSSIAN, 0.4, kernel=Observed(Matern52(1.2, [0.9, 1.2]), 2), more="known"
+    ),
+    "gaussian, projected slopes": LawCase(
+        GAUSSIAN, 0.6, kernel=Observed(Projected(Matern52(1.2, 0.9), [[0.8, -0.5]]), 2)
     ),
     "gaussian, slopes, tight": LawCase(
         GAUSSIAN, 0.0, kernel=Observed(SE * Constant(1.1), 2), more="tight weight"

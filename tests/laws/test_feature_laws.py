@@ -19,12 +19,14 @@ from sparse_pep.features import (
     Wavelet,
 )
 from sparse_pep.kernels import (
+    ChangePoint,
     Constant,
     Linear,
     Matern12,
     Matern32,
     Matern52,
     Periodic,
+    Projected,
     SquaredExponential,
     White,
 )
@@ -82,6 +84,11 @@ KERNELS = {
     "sum": SquaredExponential(1.3, [0.8, 1.5]) + Linear(0.3) + White(0.2),
     "sum without noise": Constant(0.4) + SquaredExponential(1.3, [0.8, 1.5]) + Linear(0.3),
     "product": Matern32(1.3, 0.9) * Linear(0.3),
+    "change point": ChangePoint(
+        Matern52(1.3, 0.9), SquaredExponential(0.7, [0.8, 1.5]) + Linear(0.2), 0.3, 2.0, (1,)
+    ),
+    "projected": Projected(Matern52(1.3, [0.9, 1.4]), [[0.7, -0.4], [0.2, 0.9]]),
+    "projected to one": Projected(SquaredExponential() + Linear(0.2), [[0.0, 1.2]]),
 }
 X_line = RNG.uniform(-1.0, 3.0, size=(8, 1))  # inside and outside the interval
 ON_A_LINE = {
@@ -112,7 +119,7 @@ every_pair = pytest.mark.parametrize(("features", "kernel", "X"), PAIRS)
 
 
 def test_slopes_of_kernels_without_them_are_refused_by_both():
-    assert (len(PAIRS), len(REFUSED)) == (211, 13)
+    assert (len(PAIRS), len(REFUSED)) == (262, 13)
     for features, kernel, X, refusal in REFUSED:
         assert type(kernel).__name__ in refusal or hasattr(kernel, "kernels")
         with pytest.raises(NotImplementedError):

@@ -10,6 +10,7 @@ from reference.compare import differences, error, slopes
 from sparse_pep.estimators.config import from_config, to_config
 from sparse_pep.kernels import (
     Categorical,
+    ChangePoint,
     Constant,
     Coregion,
     Linear,
@@ -17,6 +18,7 @@ from sparse_pep.kernels import (
     Matern32,
     Matern52,
     Periodic,
+    Projected,
     RationalQuadratic,
     SquaredExponential,
     Stationary,
@@ -26,6 +28,7 @@ from sparse_pep.kernels.base import Combination
 from sparse_pep.numerics.parameters import added
 
 ARD = np.array([0.8, np.sqrt(3.0), 2.6])  # three columns, one number of many digits
+W = np.array([[0.7, -0.4, 0.3], [0.2, 0.9, -0.6]])
 KERNELS = {
     "se": SquaredExponential(1.3, 0.9),
     "se ard": SquaredExponential(1.3, ARD),
@@ -62,6 +65,17 @@ KERNELS = {
     + White(0.3),
     "outputs": Matern32(1.3, ARD[:2], active_dims=(0, 1)) * Coregion(3, 2, active_dims=[2])
     + Categorical(0.2, 0.5, active_dims=[2]),
+    "change point": ChangePoint(
+        SquaredExponential(1.3, ARD), Matern32(0.8, 0.6), 0.2, 3.0, active_dims=(0,)
+    ),
+    "change of a change": ChangePoint(
+        Linear(0.7), ChangePoint(Constant(0.4), Periodic(), -0.3, 2.0, (1,)), 0.2, 1.0, (1,)
+    )
+    * SquaredExponential(),
+    "projected": Projected(Matern52(1.3, [0.8, 1.4]), W),
+    "projected with one length": Projected(RationalQuadratic(0.7, 1.2), W, active_dims=(2, 0, 1)),
+    "projected to one of two": Projected(SquaredExponential(0.7, 1.2, active_dims=(1,)), W),
+    "projected sum": Projected(SquaredExponential(0.7) + Linear(0.4), W),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 RNG = np.random.default_rng(0)
