@@ -1353,3 +1353,48 @@ def test_advice_on_points_names_a_page_that_fits_the_noise(noise, page):
     text = model.fit(X, y).summary()
     assert "a larger `n_inducing` is likely to predict better" in text
     assert f"(see the page “{page}”)" in text
+
+
+def monthly_series(n_months):
+    """Dates, and a rising wave of a year with noise that hangs together."""
+    dates = pd.date_range("2000-01-15", periods=n_months, freq=pd.DateOffset(months=1))
+    years = np.arange(n_months) / 12.0
+    noise = 0.1 * np.random.default_rng(0).normal(size=n_months)
+    targets = 5.0 + 1.5 * years + np.sin(2.0 * np.pi * years) + noise
+    return pd.DataFrame({"date": dates}), targets
+
+
+def test_trend_and_season_go_on():
+    X, targets = monthly_series(168)
+    model = SparsePEPRegressor(kernel="trend+season", random_state=0).fit(X[:120], targets[:120])
+    mean = model.predict(X[120:])
+    low, high = model.predict_interval(X[120:], level=0.9)
+    inside = (targets[120:] > low) & (targets[120:] < high)
+    assert np.sqrt(np.mean((mean - targets[120:]) ** 2)) < 0.5  # while the series rises by 6
+    assert np.mean(inside) >= 0.85
+    assert high[-1] - low[-1] > 2.0 * (high[0] - low[0])
+
+
+def test_a_trend_keeps_its_lengthscale_and_later_rows_do_not_change_it():
+    X, targets = monthly_series(60)
+    model = SparsePEPRegressor(kernel="trend+season", random_state=0).fit(X[:48], targets[:48])
+    trend, season, rest = model.kernel_.kernels
+    span = np.ptp(model.columns_.columns[0].transform(X["date"].to_numpy())[:48, 0])
+    assert_allclose(trend.lengthscale, 10.0 * span / model.x_scale_[0])
+    again = model.partial_fit(X[48:], targets[48:]).kernel_.kernels
+    assert again[0].lengthscale == trend.lengthscale
+    assert [part.active_dims for part in (trend, rest)] == [(0,), (0,)]
+    assert season.kernels[0].active_dims == (1, 2)
+
+
+def test_gaps_and_other_columns_have_a_place_in_a_series():
+    X, targets = monthly_series(60)
+    X = X.assign(rain=np.random.default_rng(1).normal(size=60))
+    rows = np.r_[0:20, 35:60]
+    model = SparsePEPRegressor(kernel="trend+season", random_state=0).fit(
+        X.iloc[rows], targets[rows] + X["rain"].iloc[rows]
+    )
+    assert model.kernel_.kernels[-1].active_dims == (3,)
+    gap = X.iloc[20:35]
+    error = model.predict(gap) - (targets[20:35] + gap["rain"])
+    assert np.sqrt(np.mean(error**2)) < 0.5

@@ -14,7 +14,7 @@ from typing import TypeVar, get_type_hints
 import click
 
 # %% ../../nbs/internals/cli/options.ipynb #66c00235
-KERNELS = ("se", "rbf", "matern12", "matern32", "matern52", "rq")
+KERNELS = ("se", "rbf", "matern12", "matern32", "matern52", "rq", "trend+season")
 POWER_NAMES = ("auto", "log_loss", "held_out")
 CLASSIFIERS = ("auto", "probit", "logit", "noisy_probit", "softmax")
 COUNTS = ("poisson", "negative_binomial")

@@ -57,7 +57,9 @@ class Arguments(BaseEstimator):
     ----------
     kernel : Kernel, or "se" (or "rbf"), "matern12", "matern32", "matern52", "rq", optional
         Kernel at the start of training. A kernel given by name starts on the scale of the data,
-        with lengthscales according to `ard`; "se" is the default. Beside a kernel of codes
+        with lengthscales according to `ard`; "se" is the default. "trend+season" is for a series
+        with a column of dates: a trend that goes on, a season for each period that the dates cover
+        twice, and what is left; other columns are added. Beside a kernel of codes
         (`Coregion`, `Categorical`), parts that name no columns use all other columns.
     ard : bool or "auto"
         Whether a kernel given by name has a lengthscale for each input (automatic relevance
@@ -288,6 +290,7 @@ KERNELS |= {
     "exponential": Matern12,
     "rational_quadratic": RationalQuadratic,
 }
+TREND_AND_SEASON = "trend+season"  # a kernel of dates
 N_NEIGHBOURS = 20  # for `local="auto"`
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #3a3147a3
@@ -327,8 +330,8 @@ RULES: dict[str, tuple[str, tuple[Option, ...]]] = {
     ),
     "fixed": ("be a list of names, such as ['features.Z']", (ListOf(str),)),
     "kernel": (
-        f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, or None",
-        (*KERNELS, Kernel, None),
+        f"be a sparse_pep Kernel, or one of {', '.join(KERNELS)}, {TREND_AND_SEASON}, or None",
+        (*KERNELS, TREND_AND_SEASON, Kernel, None),
     ),
     "priors": (
         "be a dictionary from names of parameters to priors, or 'weak', or None",

@@ -37,6 +37,7 @@ from sparse_pep.estimators.starting import (
     require_trainable_units,
     searches_lengthscale,
     starting_model,
+    with_series_kernel,
 )
 from .state import FittedState, Settings, publish, restored_on_failure
 from .strategies import strategy_for, training_options
@@ -233,8 +234,9 @@ class PowerEPEstimator(FittedEstimator):
             require_use_of_rows(ingested.data, encoder)
             later = encoder.for_later(ingested.data.rows)
             data = encoded_data(ingested, later, self, run)
-            start = start_of(data, ingested.columns, encoder.likelihood, self, run)
-            result, data = train_as_asked(start, data, self, run)
+            options = with_series_kernel(self, data, encoder.likelihood, ingested.columns.table)
+            start = start_of(data, ingested.columns, encoder.likelihood, options, run)
+            result, data = train_as_asked(start, data, options, run)
             publish(self, self._concluded(ingested.columns, encoder, data, result, run))
             warn_of_training(result, run.clock)
         return self
@@ -250,7 +252,9 @@ class PowerEPEstimator(FittedEstimator):
             encoder = earlier.encoder.for_later(ingested.data.rows)
             data = encoded_data(ingested, encoder, self, run)
             start, data = start_again(earlier, data, self)
-            result, data = train_as_asked(start, data, self, run)
+            table = ingested.columns.table
+            options = with_series_kernel(self, data, encoder.likelihood, table)
+            result, data = train_as_asked(start, data, options, run)
             state = self._concluded(ingested.columns, earlier.encoder, data, result, run)
             publish(self, with_earlier_rows(state, earlier, data.rows.n_data))
             warn_of_training(result, run.clock)

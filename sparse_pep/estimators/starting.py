@@ -12,10 +12,20 @@ from dataclasses import replace
 import numpy as np
 from numpy import ndarray
 
-from .arguments import KERNELS, Arguments
+from ..data.columns import Columns
+from .arguments import KERNELS, TREND_AND_SEASON, Arguments
+from .fitting import Data
 from ..features import Features, InducingPoints, StackedFeatures
 from ..inference import Rows
-from ..kernels import Categorical, Kernel, Stationary, Sum
+from sparse_pep.kernels import (
+    Categorical,
+    Kernel,
+    Matern12,
+    Matern32,
+    SquaredExponential,
+    Stationary,
+    Sum,
+)
 from ..kernels.base import Combination
 from ..likelihoods import Likelihood
 from ..means import ZeroMean, starting_mean
@@ -288,3 +298,71 @@ def starting_model(
     if of_functionals or not searches_lengthscale(options, likelihood):
         return model
     return search_initial_lengthscale(model, rows)
+
+# %% ../../nbs/internals/estimators/starting.ipynb #f775624e
+LONG = 10.0  # lengthscale of the trend, in units of the span of the dates
+SHORT = 0.05  # that of what is left
+SLOPE = 3.0  # variance of the trend over a lengthscale of one span, in units of that of y
+SEASON = 0.3
+REST = 0.03
+KEPT = ("kernel.0.log_lengthscale",)
+
+
+def date_columns(table: Columns) -> tuple[int, list[tuple[int, int]]]:
+    """The number of the column of days, and those of the sine and cosine of each of its periods.
+    ValueError if the table has no column of dates.
+    """
+    names = list(table.names)
+    for column in table.columns:
+        if column.kind == "date" and column.form != "h:m":
+            ends = [column.names.index(f"{column.name}:sin({p})") for p in column.periods]
+            first = names.index(column.name)
+            return first, [(first + end, first + end + 1) for end in ends]
+    raise ValueError(NO_DATES)
+
+
+NO_DATES = (
+    "`kernel='trend+season'` needs a dataframe with a column of dates as `X`, and this has none. "
+    "For times as numbers, give kernels such as `Matern32(100.0, 50.0) + Periodic(period=1.0)`."
+)
+
+# %% ../../nbs/internals/estimators/starting.ipynb #5a76ec4a
+def series_kernel(X: ndarray, variance: float, day: int, seasons: list[tuple[int, int]]) -> Kernel:
+    """The sum of a trend and what is left in the column `day` of X (N, D), of seasons in pairs of
+    columns, and of a function of all other columns, for targets of a variance.
+    """
+    span = float(np.ptp(X[:, day]))
+    days = (day,)
+    trend = Matern32(SLOPE * LONG**2 * variance, LONG * span, active_dims=days)
+    parts: list[Kernel] = [trend]
+    for pair in seasons:
+        change = SquaredExponential(1.0, span, active_dims=days)
+        parts.append(SquaredExponential(SEASON * variance, 1.0, active_dims=pair) * change)
+    parts.append(Matern12(REST * variance, SHORT * span, active_dims=days))
+    others = np.setdiff1d(np.arange(X.shape[1]), [day, *np.ravel(seasons)]).astype(int)
+    if len(others):
+        scale = np.std(X[:, others], axis=0) * np.sqrt(len(others))
+        parts.append(SquaredExponential(variance, scale, active_dims=others.tolist()))
+    return Sum(tuple(parts))
+
+
+def with_series_kernel(
+    options: Arguments, data: Data, likelihood: Likelihood, table: Columns | None
+) -> Arguments:
+    """The arguments with the kernel of a series in the place of its name, and what it keeps."""
+    if options.kernel != TREND_AND_SEASON:
+        return options
+    if table is None:
+        raise ValueError(NO_DATES)
+    day, seasons = date_columns(table)
+    rows = data.sample
+    level = starting_level(options, rows, likelihood)
+    variance = initial_kernel(rows.X, rows.y, likelihood, weights_of(rows), level).variance
+    kernel = series_kernel(rows.X, float(variance), day, seasons)
+    factors = [f"kernel.{place}.1.log_variance" for place in range(1, 1 + len(seasons))]
+    changed: dict[str, object] = {"kernel": kernel, "fixed": [*options.fixed, *KEPT, *factors]}
+    if options.training == "auto":
+        changed["training"] = "lbfgs"
+        if options.n_inducing == Arguments.n_inducing:
+            changed["n_inducing"] = "auto"
+    return replace(options, **changed)

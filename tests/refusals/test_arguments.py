@@ -1,6 +1,7 @@
 """Arguments of constructors that are refused, alone and together."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
@@ -289,3 +290,11 @@ def test_a_misspelt_argument_is_answered_by_its_name(kind, name, meant):
 def test_an_unknown_argument_is_answered_by_all_names():
     with pytest.raises(TypeError, match=r"Adam has no argument 'colour'. It has batch_size, "):
         Adam(colour="red")
+
+
+@pytest.mark.parametrize(
+    "rows", [X, pd.DataFrame({"size": np.arange(12.0)})], ids=["array", "frame"]
+)
+def test_a_series_without_dates(rows):
+    model = estimator("regressor", kernel="trend+season")
+    refused(lambda: model.fit(rows, TARGETS["regressor"]), "`kernel='trend+season'` ... dates")
