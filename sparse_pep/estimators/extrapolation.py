@@ -65,8 +65,8 @@ ADVICE = (
     "`Linear() + SquaredExponential()`."
 )
 FORECAST_ADVICE = (
-    "Intervals of a forecast by the default kernel are often far too short (see “A season on a "
-    "trend” in the gallery)."
+    "Intervals of a forecast by the default kernel are often far too short; "
+    "`kernel='trend+season'` is for forecasts (see “A season on a trend” in the gallery)."
 )
 
 

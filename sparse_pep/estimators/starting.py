@@ -360,9 +360,12 @@ def with_series_kernel(
     variance = initial_kernel(rows.X, rows.y, likelihood, weights_of(rows), level).variance
     kernel = series_kernel(rows.X, float(variance), day, seasons)
     factors = [f"kernel.{place}.1.log_variance" for place in range(1, 1 + len(seasons))]
-    changed: dict[str, object] = {"kernel": kernel, "fixed": [*options.fixed, *KEPT, *factors]}
-    if options.training == "auto":
-        changed["training"] = "lbfgs"
-        if options.n_inducing == Arguments.n_inducing:
-            changed["n_inducing"] = "auto"
-    return replace(options, **changed)
+    options = replace(options, kernel=kernel, fixed=[*options.fixed, *KEPT, *factors])
+    if options.training != "auto":
+        return options
+    is_open = options.n_inducing == Arguments.n_inducing
+    return replace(
+        options,
+        training="lbfgs",
+        n_inducing="auto" if is_open else options.n_inducing,
+    )
