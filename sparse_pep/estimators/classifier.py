@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 from numpy import ndarray
@@ -235,6 +235,13 @@ class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
         2SM² flops for each latent function.
         """
         return predict.predict_probabilities(self._fitted(), X)
+
+    def predict_probability(self, *rows: object, **thresholds: object) -> NoReturn:
+        """Refused, since labels lie on no line: ValueError, which names `predict_proba`."""
+        raise ValueError(
+            "`predict_probability` needs targets that are numbers, and classes have no thresholds: "
+            "`predict_proba(X)` has the probability of each class."
+        )
 
     def predict_log_proba(self, X: Inputs) -> ndarray:
         """The logarithms (S, C) of the probabilities of the classes, accurate even where a

@@ -13,6 +13,7 @@ from sparse_pep.data.cluster import DaskSource
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.inference.fixed_point import SearchOptions, fixed_point
+from sparse_pep.means import ZeroMean
 from sparse_pep.model import (
     loo_predict,
     model_evidence,
@@ -22,7 +23,7 @@ from sparse_pep.model import (
     shards_of,
 )
 from sparse_pep.numerics.linalg import factorise
-from sparse_pep.posterior.questions import groups_left_out
+from sparse_pep.posterior.questions import component_moments, groups_left_out
 from sparse_pep.streaming import summarise_posterior
 
 in_memory = Rows
@@ -106,6 +107,15 @@ def without_groups(model, data, power, groups, tol=1e-8, **options):
     """Mean and variance of f at each row given all rows of other groups."""
     problem = problem_of(data, power, **options)
     return groups_left_out(model, model_evidence(model, problem, tol=tol), problem, groups)
+
+
+def parts(model, fit, X):
+    """Means and covariances of the terms of the kernel, and the moments of f without its mean."""
+    level = replace(model, mean=ZeroMean())
+    mean, var = model_predict(level, fit.posteriors, X)
+    if model.likelihood.is_coupled:
+        var = np.einsum("ccs->cs", var)
+    return *component_moments(model, fit.posteriors, X), mean, var
 
 
 def memory_of(model, data, power, kept, **options):

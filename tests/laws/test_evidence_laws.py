@@ -478,6 +478,14 @@ def test_a_row_left_out_is_predicted_from_the_others(name):
     )
 
 
+@pytest.mark.parametrize("name", names(lambda problem: not problem.kernel.of_functionals))
+def test_the_parts_of_a_kernel_add_up_to_the_function(name):
+    mean, cov, whole, var = adapter.parts(PROBLEMS[name].model, solved(name)[0], X_TEST)
+    assert error(mean.sum(axis=0), whole, 1.0) < 1e-10
+    assert error(cov.sum(axis=(0, 1)), var, 1.0) < 1e-10
+    assert np.all(np.einsum("pp...->p...", cov) > -1e-12)
+
+
 KNOWN_SITES = names(
     lambda problem: problem.gaussian or isinstance(problem.likelihood, SearchedGaussian)
 )

@@ -240,6 +240,40 @@ def test_quantiles_are_those_of_the_exact_distribution(likelihood, ys, refused, 
             assert is_quantile(likelihood, q, y, m, v)
 
 
+on_a_line = pytest.mark.parametrize(
+    "likelihood, ys, refused",
+    [case for case in LIKELIHOODS.values() if not isinstance(case[0], Binary | Durations)],
+    ids=[name for name, case in LIKELIHOODS.items() if not isinstance(case[0], Binary | Durations)],
+)
+
+
+@on_a_line
+def test_probabilities_of_thresholds_are_those_of_the_exact_distribution(likelihood, ys, refused):
+    mean = np.array([-1.2, 0.9])
+    var = np.array([0.8, 0.02])
+    ends = likelihood.limits if isinstance(likelihood, Tobit) else ()
+    for y in {float(y) for y in ys if y > likelihood.support[0] and y not in ends}:
+        t = np.full(2, y)
+        above = likelihood.probability(t, np.full(2, np.inf), mean, var)
+        below = likelihood.probability(np.full(2, -np.inf), t, mean, var)
+        beneath = y - 1.0 if likelihood.is_discrete else y
+        for i in range(2):
+            expected = 1.0 - exact.cdf(likelihood, y, mean[i], var[i])
+            assert abs(above[i] - expected) < 1e-6
+            assert abs(below[i] - exact.cdf(likelihood, beneath, mean[i], var[i])) < 1e-6
+
+
+@on_a_line
+def test_probabilities_of_thresholds_differentiate_to_the_density(likelihood, ys, refused):
+    if likelihood.is_discrete or isinstance(likelihood, Ordinal | Tobit):
+        return
+    y, mean, var = problems([y for y in ys if y > likelihood.support[0]], [-1.2, 0.9], [0.8, 0.02])
+    density = np.exp(likelihood.predict_log_density(y, mean, var))
+    step = 1e-4 * np.minimum(y - likelihood.support[0], likelihood.support[1] - y).clip(max=1.0)
+    slope = likelihood.probability(y - step, y + step, mean, var) / (2.0 * step)
+    assert_allclose(slope, density, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "likelihood",
     [

@@ -25,6 +25,7 @@ UNFITTED = {
     "add_inducing": [1],
     "log_marginal_likelihood_bounds": [],
     "sample_functions": [],
+    "sensitivity": [],
 }
 
 
@@ -99,3 +100,17 @@ def test_parameters_of_the_evidence(theta, sketch):
 )
 def test_arguments_of_questions(case):
     refused(*case)
+
+
+def test_thresholds_of_classes():
+    words = "`predict_proba(X)` has the probability of each class"
+    refused(lambda: fitted("classifier").predict_probability(X, above=1.0), words)
+
+
+@pytest.mark.parametrize("n_draws", SIZES)
+def test_numbers_of_draws_of_sensitivity(n_draws):
+    refused(lambda: fitted("regressor").sensitivity(n_draws=n_draws), "`n_draws` must be")
+
+
+def test_rows_of_sensitivity():
+    refused(lambda: fitted("regressor").sensitivity([[1.0, 2.0, 3.0, 4.0, 5.0]]), "features")
