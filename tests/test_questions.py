@@ -2,10 +2,13 @@
 estimator has.
 """
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -371,3 +374,144 @@ def test_exposures_that_are_none_are_refused(bad):
         FITTED["counts"].predict(TEST, exposure=bad)
     with pytest.raises(ValueError, match="`exposure` must"):
         untrained(SparsePEP, likelihood="poisson").fit(X, np.round(np.exp(F)), exposure=bad)
+
+
+@pytest.mark.parametrize("name", sorted(set(FITTED) - {"outputs"}))
+def test_errors_of_inputs_give_the_moments_of_draws_of_them(name):
+    model = FITTED[name]
+    exact = model.predict_f(TEST)
+    for given in (0.0, [0.0, 0.0], np.zeros((7, 2))):
+        for known, found in zip(exact, model.predict_f(TEST, input_std=given), strict=True):
+            assert_array_equal(found, known)
+    std = np.array([0.15, 0.25]) * np.ones((7, 2))
+    std[2] = 0.0
+    std[3, 0] = 0.0
+    mean, var = model.predict_f(TEST, input_std=std)
+    drawn = TEST + std * np.random.default_rng(0).normal(size=(1500, 7, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        means, variances = model.predict_f(drawn.reshape(-1, 2))
+    means = means.reshape(1500, *mean.shape)
+    expected = variances.reshape(means.shape).mean(axis=0) + means.var(axis=0)
+    spread = np.sqrt(expected)
+    assert_allclose(mean / spread, means.mean(axis=0) / spread, atol=0.25)
+    assert_allclose(var / expected, 1.0, atol=0.25)
+    assert_allclose(mean[2], exact[0][2])
+
+
+def table_with_gaps(n_rows, share, seed):
+    """y = 2a + b + noise, where `a` is empty in a share of the rows, and a column of text."""
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame(random.normal(size=(n_rows, 2)), columns=["a", "b"])
+    y = (2.0 * table.a + table.b + 0.1 * random.normal(size=n_rows)).to_numpy()
+    table.loc[random.uniform(size=n_rows) < share, "a"] = np.nan
+    table["c"] = np.where(random.uniform(size=n_rows) < 0.5, "u", "v")
+    return table, y
+
+
+NEW, Y_NEW = table_with_gaps(300, 0.3, 1)
+EMPTY = NEW.a.isna().to_numpy()
+
+
+def widths_and_coverage(model):
+    """The mean width, and the coverage, of 90 % intervals in rows with and without gaps."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        low, high = model.predict_interval(NEW)
+    inside = (low < Y_NEW) & (Y_NEW < high)
+    return [(np.mean((high - low)[rows]), np.mean(inside[rows])) for rows in (EMPTY, ~EMPTY)]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3])
+@pytest.mark.parametrize("given", [{}, {"training": "lbfgs"}, {"n_inducing": "auto"}], ids=str)
+def test_a_filled_gap_has_the_variance_of_its_column(share, given, tmp_path):
+    model = SparsePEPRegressor(random_state=0, **given).fit(*table_with_gaps(300, share, 0))
+    (gap, held), (known, covered) = widths_and_coverage(model)
+    assert_allclose([gap, known], [6.6, 0.33], rtol=0.12)
+    assert 0.8 < held < 0.98
+    assert 0.8 < covered < 0.97
+    model.save(tmp_path / "model.npz")
+    assert_allclose(
+        widths_and_coverage(load(tmp_path / "model.npz")), [(gap, held), (known, covered)]
+    )
+
+
+def test_gaps_are_known_in_pieces_and_in_numbers():
+    model = SparsePEPRegressor(random_state=0, training="lbfgs").fit(*table_with_gaps(300, 0.3, 0))
+    mean, std = model.predict(NEW, return_std=True)
+    numbers = model.columns_.transform(NEW)
+    for rows in (numbers, ArraySource(numbers, piece_rows=40)):
+        assert_allclose(model.predict(rows, return_std=True)[1], std)
+    assert_allclose(model.predict(NEW), mean)
+    of_all, cov = model.predict(NEW, return_cov=True)
+    assert_allclose(of_all, mean)
+    assert_allclose(np.sqrt(np.diag(cov)), std)
+    later, y = table_with_gaps(200, 0.5, 2)
+    assert_allclose(widths_and_coverage(model.partial_fit(later, y))[0][0], 6.6, rtol=0.15)
+
+
+def test_gaps_of_counts_widen_where_training_had_none():
+    table, y = table_with_gaps(300, 0.0, 0)
+    counts = np.random.default_rng(0).poisson(np.exp(0.4 * y))
+    given = {"likelihood": "poisson", "random_state": 0, "training": "lbfgs"}
+    with pytest.warns(UserWarning, match="with the variance that this leaves"):
+        _, var = SparsePEP(**given).fit(table, counts).predict_f(NEW)
+    assert_allclose(np.median(var[EMPTY]), 0.64, rtol=0.3)
+    assert np.median(var[~EMPTY]) < 0.05
+    table.loc[:100, "a"] = np.nan
+    model = SparsePEP(**given).fit(table, counts)
+    assert [place for place, *_ in model.columns_.filled] == [2]
+    assert np.median(model.predict_f(NEW)[1][EMPTY]) < 0.2
+
+
+def test_empty_dates_have_an_error():
+    days = pd.date_range("2024-01-01", periods=200)
+    y = np.arange(200) / 50.0 + 0.05 * np.random.default_rng(0).normal(size=200)
+    table = pd.DataFrame({"day": days, "b": np.random.default_rng(1).normal(size=200)})
+    model = SparsePEPRegressor(random_state=0, training="lbfgs").fit(table, y)
+    later = table.iloc[[50, 100]].copy()
+    later.loc[later.index[0], "day"] = pd.NaT
+    with pytest.warns(UserWarning, match="no value of 'day'"):
+        _, std = model.predict(later, return_std=True)
+    assert_allclose(std[0], np.std(y), rtol=0.3)
+    assert std[1] < 0.1
+
+
+def test_training_knows_the_errors_of_inputs():
+    random = np.random.default_rng(0)
+    truth = random.uniform(-3.0, 3.0, (400, 1))
+    x = truth + 0.2 * random.normal(size=(400, 1))
+    y = 2.0 * np.sin(truth[:, 0]) + 0.05 * random.normal(size=400)
+    model = SparsePEPRegressor(random_state=0, training="lbfgs", n_inducing=20)
+    ignorant = clone(model).fit(x, y)
+    weight = np.ones(400)
+    weight[:5] = 0.0
+    model.fit(x, y, sample_weight=weight, input_std=np.full((400, 1), 0.2))
+    assert model.noise_std_ < 0.15 < 0.2 < ignorant.noise_std_
+    low, high = model.predict_interval(x, 0.9, input_std=0.2)
+    assert 0.85 < np.mean((low < y) & (y < high)) < 0.95
+    assert np.ptp(high - low) > 0.5
+    zero = clone(model).fit(x, y, input_std=0.0)
+    assert zero.log_marginal_likelihood_value_ == ignorant.log_marginal_likelihood_value_
+
+
+@pytest.mark.parametrize("bad", [-0.1, np.nan, [0.1, 0.2, 0.3], "wide", np.zeros((6, 2))])
+def test_errors_of_inputs_that_are_none_are_refused(bad):
+    with pytest.raises(ValueError, match="`input_std` must"):
+        FITTED["gaussian"].predict(TEST, input_std=bad)
+    with pytest.raises(ValueError, match="`input_std` must"):
+        untrained().fit(X, Y, input_std=bad)
+
+
+def test_errors_of_inputs_that_cannot_be_used_are_refused():
+    for model, y in ((untrained(SparsePEP, likelihood="student_t"), Y), (untrained(), np.c_[Y, Y])):
+        with pytest.raises(ValueError, match="`input_std` in training needs one target in Gauss"):
+            model.fit(X, y, input_std=0.1)
+    with pytest.raises(ValueError, match="`input_std` needs one target per row"):
+        FITTED["outputs"].predict(TEST, input_std=0.1)
+    with pytest.raises(ValueError, match="`input_std` must be 0 for 'c', which is category"):
+        SparsePEPRegressor(training=None).fit(NEW, Y_NEW).predict(NEW, input_std=0.1)
+    some = SparsePEPRegressor(training=None).fit(NEW, Y_NEW)
+    _, std = some.predict(NEW, return_std=True)
+    _, more = some.predict(NEW, return_std=True, input_std=[0.0, 0.3, 0.0])
+    assert np.all(more >= std)

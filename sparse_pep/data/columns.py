@@ -45,16 +45,18 @@ from ..numerics.validation import short_repr
 
 # %% ../../nbs/internals/data/columns.ipynb #d356c924
 MOST_TEXTS = 100_000
+APART = 1.5e-8  # standard deviations, between the mean and what fills empty cells
 
 
 @dataclass(frozen=True)
 class ValueStats:
-    """Some values of one form, added up: how many, their total, range and an example, and of dates
-    the distinct days and hours of the day. The sum of two is that of all their values.
+    """Some values of one form, added up: how many, their total, scatter, range and an example, and
+    of dates the distinct days and hours of the day. The sum of two is that of all their values.
     """
 
     count: int = 0
     total: float = 0.0
+    square: float = 0.0  # Σ (value − mean)²
     low: float = math.inf
     high: float = -math.inf
     example: str = ""
@@ -62,15 +64,33 @@ class ValueStats:
     hours: frozenset[float] = frozenset()
 
     def __add__(self, other: "ValueStats") -> "ValueStats":
+        apart = other.mean - self.mean
+        share = self.count * other.count / max(self.count + other.count, 1)
         return ValueStats(
             count=self.count + other.count,
             total=self.total + other.total,
+            square=self.square + other.square + share * apart * apart,
             low=min(self.low, other.low),
             high=max(self.high, other.high),
             example=self.example or other.example,
             days=self.days | other.days,
             hours=self.hours | other.hours,
         )
+
+    @property
+    def mean(self) -> float:
+        """The mean of the values, or 0 if there are none."""
+        return self.total / max(self.count, 1)
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the values."""
+        return math.sqrt(self.square / max(self.count, 1))
+
+    @property
+    def fill(self) -> float:
+        """What stands in empty cells, so near to the mean that no cell holds it by chance."""
+        return self.mean + APART * self.spread
 
     @classmethod
     def of(
@@ -86,11 +106,15 @@ class ValueStats:
             return cls()
         counts = np.broadcast_to(counts, np.shape(values))[rows]
         values = values[rows]
+        total = float(counts @ values)
+        with np.errstate(over="ignore"):  # of values that are refused later
+            square = float(counts @ (values - total / counts.sum()) ** 2)
         stats = cls(
-            int(counts.sum()),
-            float(counts @ values),
-            float(values.min()),
-            float(values.max()),
+            count=int(counts.sum()),
+            total=total,
+            square=square,
+            low=float(values.min()),
+            high=float(values.max()),
         )
         if len(texts):
             stats = replace(stats, example=texts[rows[0]])
@@ -280,9 +304,9 @@ def level_rows(levels: Sequence[str]) -> ndarray:
 class Column:
     """What a column of a table is treated as, and how it becomes numbers: its kind ("number",
     "category", "date" or "left out"), what was done in words, the levels of a category and whether
-    all others share a column, whether a column marks empty cells and what fills them (dates in days
-    since 1970), and of a date its form in text, the day from which days are counted and its
-    periodic parts.
+    all others share a column, whether a column marks empty cells, what fills them (dates in days
+    since 1970) and the standard deviation of what was there, and of a date its form in text, the
+    day from which days are counted and its periodic parts.
     """
 
     name: str
@@ -292,6 +316,7 @@ class Column:
     pooled: bool = False
     gaps: bool = False
     fill: float = 0.0
+    spread: float = 0.0
     form: str = ""
     origin: float = 0.0
     periods: tuple[str, ...] = ()
@@ -352,8 +377,19 @@ class Column:
         return rows[taken]
 
     @property
+    def errors(self) -> ndarray:
+        """The standard deviation (d,) in each column of numbers where a cell was empty."""
+        errors = np.zeros(len(self.names))
+        if self.spread:
+            errors[: 1 + 2 * len(self.periods)] = math.sqrt(0.5)  # of a sine of any phase
+            errors[0] = self.spread
+        return errors
+
+    @property
     def treatment(self) -> str:
         """What is done with a cell that training did not see."""
+        if self.spread:
+            return "given the mean of training, with the variance that this leaves"
         if self.kind != "category":
             return "given the mean of training as if it were known, so that intervals are too short"
         if self.pooled:
@@ -556,12 +592,11 @@ def number_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
         return left_out(name, f"it is {stats.low:g} in all rows")
     if not forced and not gaps and numbers_rows(name, seen):
         return left_out(name, "it identifies rows")
-    mean = stats.total / stats.count
     done = "as it is"
     if any(text.casefold() in TRUE_AND_FALSE for text in seen.texts):
         done = "1 for true, 0 for false"
-    done += gaps_filled(seen, f"the mean {mean:.4g}")
-    return Column(name, "number", done, gaps=gaps, fill=mean)
+    done += gaps_filled(seen, f"the mean {stats.mean:.4g}")
+    return Column(name, "number", done, gaps=gaps, fill=stats.fill, spread=stats.spread)
 
 
 def numbers_rows(name: str, seen: ColumnStats) -> bool:
@@ -578,8 +613,7 @@ def date_of(name: str, seen: ColumnStats, form: str) -> Column:
     gaps = seen.rows > stats.count
     if stats.low == stats.high and not gaps:
         return left_out(name, f"it is {stats.example or 'the same'} in all rows")
-    mean = stats.total / stats.count
-    column = Column(name, "date", "", gaps=gaps, fill=mean, form=form)
+    column = Column(name, "date", "", gaps=gaps, form=form, fill=stats.fill, spread=stats.spread)
     if form == "h:m":
         done = "fraction of the day, and parts of the day" + gaps_filled(seen, "the mean")
         return replace(column, done=done, periods=("day",))
@@ -588,7 +622,7 @@ def date_of(name: str, seen: ColumnStats, form: str) -> Column:
     done = f"days since {START + origin}"
     if periods:
         done += f", and parts of the {' and '.join(periods)}"
-    done += gaps_filled(seen, f"the mean {START + int(mean)}")
+    done += gaps_filled(seen, f"the mean {START + int(stats.mean)}")
     return replace(column, done=done, origin=float(origin), periods=periods)
 
 
@@ -749,6 +783,33 @@ class Columns:
             [column.transform(cells[column.name]) for column in self.columns if column.names]
         )
 
+    @property
+    def filled(self) -> list[tuple[int, float, ndarray]]:
+        """Of the columns whose empty cells are filled with an error: the place among the D columns
+        of numbers, what stands there, and the standard deviations (D,) where it does.
+        """
+        filled = []
+        place = 0
+        for column in self.columns:
+            end = place + len(column.names)
+            if column.spread:
+                errors = np.zeros(len(self.names))
+                errors[place:end] = column.errors
+                filled.append((place, column.fill - column.origin, errors))
+            place = end
+        return filled
+
+    def without_errors(self, marked_only: bool) -> "Columns":
+        """The same, as if what fills empty cells were known; with `marked_only`, where training had
+        some.
+        """
+        return Columns(
+            tuple(
+                replace(column, spread=0.0) if column.gaps or not marked_only else column
+                for column in self.columns
+            )
+        )
+
     def unseen_values(self, table: Table | ndarray | Mapping[str, Cells]) -> Counter[Unseen]:
         """The sum of `Column.unseen_values` over the columns in `used`."""
         cells = cells_of(table, self.used)
@@ -791,6 +852,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "pooled": bool,
     "gaps": bool,
     "fill": (int, float),
+    "spread": (int, float),
     "origin": (int, float),
 }
 
@@ -808,7 +870,8 @@ def is_description(part: object) -> bool:
         forms = FORMS
     return (
         part["form"] in forms
-        and math.isfinite(part["fill"] + part["origin"])
+        and math.isfinite(part["fill"] + part["origin"] + part["spread"])
+        and part["spread"] >= 0.0
         and all(isinstance(level, str) for level in part["levels"])
         and set(part["periods"]) <= set(PERIODS)
     )

@@ -7,6 +7,7 @@ __all__ = ['source_predict']
 
 # %% ../../nbs/internals/data/passes.ipynb #7d7b084f
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +16,10 @@ from numpy import ndarray
 from .sources import Source
 from ..inference import Rows
 from ..likelihoods import Likelihood
+from ..likelihoods.base import MeanAndVariance
 from ..model import Model, model_mean
 from ..posterior.local import LocalRows, local_predict
+from ..posterior.questions import with_input_errors
 from ..sites import Posterior
 
 # %% ../../nbs/internals/data/passes.ipynb #ead64e20
@@ -33,6 +36,27 @@ def count_extrapolating_rows(X: ndarray, limits: ndarray | None) -> ndarray | No
     return np.stack([np.sum(far > limits[2], axis=0), np.max(far, axis=0)])
 
 
+NEAR = 1e-9  # standard deviations, by which a cell may differ from what fills empty ones
+
+
+@dataclass(frozen=True, eq=False)
+class InputErrors:
+    """How exactly inputs are known, in the units of the model: the cells that were `filled`, as
+    `Columns.filled` has them, and standard deviations (n, D) or (D,) that are `given`.
+    """
+
+    filled: Sequence[tuple[int, float, ndarray]] = ()
+    given: float | ndarray = 0.0
+
+    def at(self, X: ndarray) -> ndarray:
+        """The standard deviations (n, D) of inputs X (n, D)."""
+        errors = np.zeros_like(X) + self.given
+        for place, value, error in self.filled:
+            rows = np.abs(X[:, place] - value) <= NEAR * error[place]
+            errors[rows] = np.maximum(errors[rows], error)
+        return errors
+
+
 def predict_piece(
     piece: Rows,
     model: Model,
@@ -41,14 +65,24 @@ def predict_piece(
     limits: ndarray | None = None,
     only_mean: bool = False,
     blocks: ndarray | None = None,
+    errors: InputErrors | None = None,
 ) -> tuple[int, ndarray | None, ndarray, ndarray]:
     """Number of the first row, what `count_extrapolating_rows` finds, and the mean and variance of
-    f, in the shapes of `model_predict`. With `only_mean`, which takes less time, the variance is 0.
+    f, in the shapes of `model_predict`. With `only_mean`, which takes less time, the variance is
+    0, but for that of inputs with `errors`.
     """
-    if only_mean:
-        found = model_mean(model, posteriors, piece.X), np.zeros(piece.n_data)
-    else:
-        found = local_predict(model, posteriors, piece.X, local, blocks)
+
+    def moments(X: ndarray, rows: slice | ndarray = slice(None)) -> MeanAndVariance:
+        if only_mean and local is None:
+            mean = model_mean(model, posteriors, X)
+            return mean, np.zeros_like(mean)
+        near = None if blocks is None else blocks[rows]
+        mean, var = local_predict(model, posteriors, X, local, near)
+        return mean, var * (not only_mean)
+
+    found = moments(piece.X)
+    if errors is not None:
+        found = with_input_errors(moments, piece.X, errors.at(piece.X), *found)
     return piece.first, count_extrapolating_rows(piece.X, limits), *found
 
 

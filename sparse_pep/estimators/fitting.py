@@ -143,6 +143,16 @@ class Data:
             sample = encoding.transform(self.sample)
         return replace(self, rows=rows, unique_rows=unique_rows, sample=sample)
 
+    def with_known(self, variance: ndarray) -> Data:
+        """The same data with a further known variance of each row in memory, encoded."""
+        rows = self.rows
+        assert isinstance(rows, Rows)
+        rows = rows._replace(known_variance=rows.known_variance + variance)
+        if self.inverse is None:
+            return replace(self, rows=rows, unique_rows=rows)
+        unique_rows, inverse = distinct_rows(rows)
+        return replace(self, rows=rows, unique_rows=unique_rows, inverse=inverse)
+
     def problem(self, jitter: float = 1e-8, tight: bool = False) -> Problem:
         """The problem of all rows; its power is 0.5 until one is chosen."""
         rows = self.rows

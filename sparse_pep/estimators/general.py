@@ -113,12 +113,17 @@ class SparsePEP(RealTargets):
         return likelihood
 
     def predict_log_density(
-        self, X: Inputs, y: ArrayLike, exposure: ArrayLike | None = None
+        self,
+        X: Inputs,
+        y: ArrayLike,
+        exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats; of counts with the `exposure`
-        (S,) of each row, if it is given.
+        (S,) of each row, if it is given, and `input_std` as in `predict`.
         """
-        return predict.predict_log_density(self._fitted(), X, y, exposure=exposure)
+        given = predict.Given(exposure, input_std)
+        return predict.predict_log_density(self._fitted(), X, y, given=given)
 
     def score(
         self,
@@ -135,7 +140,7 @@ class SparsePEP(RealTargets):
         """
         state = self._fitted()
         X, y, sample_weight = predict.compared_targets(state, X, y, sample_weight)
-        density = predict.predict_log_density(state, X, y, exposure=exposure)
+        density = predict.predict_log_density(state, X, y, given=predict.Given(exposure))
         if sample_weight is None:
             return float(np.mean(density))
         rows = apply_sample_weight(Rows(density[:, None], density), sample_weight)

@@ -66,6 +66,7 @@ class RawData:
     sample_weight: ArrayLike | None = None
     known_variance: ArrayLike | None = None
     exposure: ArrayLike | None = None
+    input_std: ArrayLike | None = None
     classes: ArrayLike | None = None
     encoded_by: Columns | None = None
 

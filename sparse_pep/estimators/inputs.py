@@ -79,6 +79,33 @@ class InputColumns:
             return list(map(str, self.names))
         return [f"x{d + 1}" for d in range(self.n_features)]
 
+    def spread_of(self, input_std: ArrayLike, n_rows: int | None = None) -> ndarray:
+        """The standard deviations (D,) or (n_rows, D) of the columns of numbers. ValueError unless
+        there is one for all of the user's columns, one for each, or also one for each row.
+        """
+        std = as_floats(input_std, "input_std")
+        shapes = [(), (self.n_features,), (n_rows, self.n_features)]
+        if std.shape not in shapes or not np.all((std >= 0.0) & np.isfinite(std)):
+            raise ValueError(
+                "`input_std` must be a standard deviation of each column of `X`, shape "
+                f"({self.n_features},), or of each cell, finite and not negative; got "
+                f"{short_repr(input_std)}."
+            )
+        std = np.broadcast_to(std, (*std.shape[:-1], self.n_features))
+        if self.table is None:
+            return std
+        spread = np.zeros((*std.shape[:-1], self.n_inputs))
+        place = 0
+        for k, column in enumerate(self.table.columns):
+            if column.kind in ("number", "date"):
+                spread[..., place] = std[..., k]
+            elif np.any(std[..., k]):
+                raise ValueError(
+                    f"`input_std` must be 0 for {column.name!r}, which is {column.kind}."
+                )
+            place += len(column.names)
+        return spread
+
     def widened(self, value_range: ndarray) -> InputColumns:
         """The columns with a range (2, D) of values that includes that of further rows."""
         if self.value_range is None:

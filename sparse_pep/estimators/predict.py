@@ -6,13 +6,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from ..data.encoder import EncodedSource, source_of, targets_of
-from ..data.passes import count_extrapolating_rows, noise_piece, predict_piece
+from sparse_pep.data.passes import (
+    InputErrors,
+    count_extrapolating_rows,
+    noise_piece,
+    predict_piece,
+)
 from ..data.sources import Source
 from .extrapolation import limits_of, warn_of_extrapolation
 from .fitting import checked_exposure, require_rate
@@ -72,26 +78,53 @@ def encoded_source(state: FittedState, source: Source) -> EncodedSource:
     return EncodedSource(source, state.encoder.only_inputs())
 
 # %% ../../nbs/internals/estimators/predict.ipynb #40f38e87
+def errors_of_inputs(
+    state: FittedState, input_std: ArrayLike | None, n_rows: int | None
+) -> InputErrors | None:
+    """What is not known exactly of rows at which the model predicts, in its units: cells that were
+    filled, and the user's columns or cells with these standard deviations.
+    """
+    given = 0.0
+    if input_std is not None:
+        if state.outputs:
+            raise ValueError("`input_std` needs one target per row; the model has several.")
+        given = state.columns.spread_of(input_std, n_rows) / state.x_scale
+    table = state.columns.table
+    filled = [
+        (place, (value - state.x_mean[place]) / state.x_scale[place], std / state.x_scale)
+        for place, value, std in (table.filled if table else ())
+    ]
+    if not filled and input_std is None:
+        return None
+    return InputErrors(filled, given)
+
+
 def latent_moments(
-    state: FittedState, X: Inputs, blocks: ArrayLike | None = None, only_mean: bool = False
+    state: FittedState,
+    X: Inputs,
+    blocks: ArrayLike | None = None,
+    only_mean: bool = False,
+    input_std: ArrayLike | None = None,
 ) -> Moments:
     """Mean and variance of f at X, each (S,) or (C, S), in the model's units; with `only_mean`
-    the variance may be 0. `blocks` (S,) are labels of blocks.
+    the variance may be 0. `blocks` (S,) are labels of blocks, and `input_std` (D,) or (S, D) the
+    standard deviations of inputs.
     """
     if isinstance(X, Observation) and state.encoder.classes is not None:
         return functional_moments(state, X)
     source = later_source(state, X)
-    only_mean = only_mean and state.local is None
     parts = (state.model, state.posterior.functions, state.local, limits_of(state), only_mean)
     if source is None:
         X = encoded_inputs(state, X)
+        errors = errors_of_inputs(state, input_std, len(X))
         numbers = None if blocks is None else block_numbers(state.local, blocks, len(X))
-        _, beyond, mean, var = predict_piece(Rows(X), *parts, numbers)
+        _, beyond, mean, var = predict_piece(Rows(X), *parts, numbers, errors)
         warn_of_extrapolation(state, [beyond])
         return mean, var
     if blocks is not None:
         raise ValueError("`blocks` needs `X` as an array in memory; got a source.")
-    pieces = encoded_source(state, source).each(predict_piece, *parts)
+    errors = errors_of_inputs(state, input_std, None)
+    pieces = encoded_source(state, source).each(predict_piece, *parts, None, errors)
     _, beyond, means, variances = zip(*pieces, strict=True)
     warn_of_extrapolation(state, beyond)
     return np.concatenate(means, axis=-1), np.concatenate(variances, axis=-1)
@@ -180,13 +213,20 @@ def log_scale(state: FittedState) -> float:
     return float(np.sum(np.log(state.encoder.y_scale) * np.ones(state.outputs)))
 
 
-def predict_f(state: FittedState, X: Inputs, blocks: ArrayLike | None = None) -> Moments:
+def predict_f(
+    state: FittedState,
+    X: Inputs,
+    blocks: ArrayLike | None = None,
+    input_std: ArrayLike | None = None,
+) -> Moments:
     """Mean and variance of the latent function, or of a functional of it, in the units of y."""
     if isinstance(X, Observation):
+        if input_std is not None:
+            raise ValueError("`input_std` needs `X` as a table; got an observation.")
         mean, var = functional_moments(state, X)
         level = 0.0 if X.level else target_units(state)[0]
     else:
-        mean, var = latent_moments(state, X, blocks)
+        mean, var = latent_moments(state, X, blocks, input_std=input_std)
         level = 0.0
     return mean_to_target_units(state, mean.T) - level, variance_to_target_units(state, var.T)
 
@@ -210,45 +250,52 @@ def log_exposure(state: FittedState, exposure: ArrayLike | None, n_rows: int) ->
     return np.log(checked_exposure(exposure, n_rows))
 
 
-def exposed_moments(
-    state: FittedState, X: Inputs, exposure: ArrayLike | None, only_mean: bool = False
-) -> Moments:
+class Given(NamedTuple):
+    """What is known of rows at which y is predicted, besides their inputs."""
+
+    exposure: ArrayLike | None = None  # (S,), of counts
+    input_std: ArrayLike | None = None  # (D,) or (S, D)
+
+
+NOTHING = Given()
+
+
+def moments_given(state: FittedState, X: Inputs, given: Given, only_mean: bool = False) -> Moments:
     """The result of `latent_moments`, with the logarithm of the exposures (S,) in the mean."""
-    mean, var = latent_moments(state, X, only_mean=only_mean)
-    return mean + log_exposure(state, exposure, mean.shape[-1]), var
+    mean, var = latent_moments(state, X, only_mean=only_mean, input_std=given.input_std)
+    return mean + log_exposure(state, given.exposure, mean.shape[-1]), var
 
 
-def predict_mean(state: FittedState, X: Inputs, exposure: ArrayLike | None = None) -> ndarray:
+def predict_mean(state: FittedState, X: Inputs, given: Given = NOTHING) -> ndarray:
     """The mean (S,) or (S, K) of y."""
-    latent = exposed_moments(state, X, exposure, state.likelihood.mean_from_mean)
+    latent = moments_given(state, X, given, state.likelihood.mean_from_mean)
     mean, _ = likelihood_at(state, X).predict(*latent)
     return state.encoder.inverse(mean.T)
 
 
-def predict_mean_and_std(
-    state: FittedState, X: Inputs, exposure: ArrayLike | None = None
-) -> Moments:
+def predict_mean_and_std(state: FittedState, X: Inputs, given: Given = NOTHING) -> Moments:
     """The mean and the standard deviation of y, each (S,) or (S, K)."""
-    latent = exposed_moments(state, X, exposure)
+    latent = moments_given(state, X, given)
     mean, var = likelihood_at(state, X).predict(*latent)
     std = np.multiply.outer(np.sqrt(var), state.encoder.y_scale * np.ones(state.outputs))
     return state.encoder.inverse(mean.T), std
 
 
-def predict_mean_and_cov(state: FittedState, X: Inputs) -> Moments:
+def predict_mean_and_cov(state: FittedState, X: Inputs, given: Given = NOTHING) -> Moments:
     """The mean (S,) and the covariance (S, S) of y in Gaussian noise; (S, K) and (S, S, K)."""
-    X = encoded_inputs(state, X, "`return_cov`")
-    mean, cov = latent_covariance(state, X)
-    cov += state.likelihood.at(X).noise_variance * np.eye(len(X))
+    encoded = encoded_inputs(state, X, "`return_cov`")
+    mean, cov = latent_covariance(state, encoded)
+    if errors_of_inputs(state, given.input_std, len(encoded)) is not None:
+        mean, var = moments_given(state, X, given)
+        np.fill_diagonal(cov, np.maximum(var, np.diag(cov)))
+    cov += state.likelihood.at(encoded).noise_variance * np.eye(len(encoded))
     scale = np.square(state.encoder.y_scale) * np.ones(state.outputs)
     return state.encoder.inverse(mean.T), np.multiply.outer(cov, scale)
 
 
-def predict_quantiles(
-    state: FittedState, X: Inputs, q: ndarray, exposure: ArrayLike | None
-) -> ndarray:
+def predict_quantiles(state: FittedState, X: Inputs, q: ndarray, given: Given) -> ndarray:
     """The quantiles (S, Q) or (S, K, Q) of y for the probabilities q (Q,)."""
-    latent = exposed_moments(state, X, exposure)
+    latent = moments_given(state, X, given)
     likelihood = likelihood_at(state, X)
     quantiles = [state.encoder.inverse(likelihood.quantile(p, *latent).T) for p in q]
     return np.stack(quantiles, axis=-1)
@@ -259,12 +306,10 @@ def predict_log_density(
     X: Inputs,
     y: ArrayLike,
     known_variance: ArrayLike | None = None,
-    exposure: ArrayLike | None = None,
+    given: Given = NOTHING,
 ) -> ndarray:
-    """log p(y | X, training data) (S,), with noise of known variance (S,) and exposures (S,), if
-    they are given.
-    """
-    mean, var = exposed_moments(state, X, exposure)
+    """log p(y | X, training data) (S,), with noise of known variance (S,) added if it is given."""
+    mean, var = moments_given(state, X, given)
     y = np.asarray(y)
     shape = mean.shape[-1:] + state.outputs
     if y.shape != shape:

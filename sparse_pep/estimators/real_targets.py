@@ -172,6 +172,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> Self:
         """Update the fitted model with new data, without the earlier ones, and return this
         estimator.
@@ -191,7 +192,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         ----------
         Bui, Nguyen and Turner (2017), Streaming sparse Gaussian process approximations.
         """
-        raw = RawData(X, y, sample_weight, known_variance, exposure)
+        raw = RawData(X, y, sample_weight, known_variance, exposure, input_std)
         return self._update(raw) if self.__sklearn_is_fitted__() else self._fit(raw)
 
     @overload
@@ -201,30 +202,48 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         return_std: Literal[False] = False,
         *,
         exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> ndarray: ...
 
     @overload
     def predict(
-        self, X: Inputs, return_std: Literal[True], *, exposure: ArrayLike | None = None
+        self,
+        X: Inputs,
+        return_std: Literal[True],
+        *,
+        exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> tuple[ndarray, ndarray]: ...
 
     def predict(
-        self, X: Inputs, return_std: bool = False, *, exposure: ArrayLike | None = None
+        self,
+        X: Inputs,
+        return_std: bool = False,
+        *,
+        exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
         standard deviation (S,); (S, K) for K outputs. Cost 2SM² flops, or 2SM in addition to Kuf
         for a mean that needs no variance.
 
         Of counts, `exposure` (S,) is the known factor of the rate of each row, as in `fit`, and 1
-        by default, here and in the other predictions of y.
+        by default, here and in the other predictions of y. `input_std` (D,) or (S, D) are standard
+        deviations of the errors of inputs, in their units. They are independent, and widen what is
+        predicted by the slopes of the function.
         """
         state = self._fitted()
+        given = predict.Given(exposure, input_std)
         if return_std:
-            return predict.predict_mean_and_std(state, X, exposure)
-        return predict.predict_mean(state, X, exposure)
+            return predict.predict_mean_and_std(state, X, given)
+        return predict.predict_mean(state, X, given)
 
     def predict_quantiles(
-        self, X: Inputs, q: ArrayLike, exposure: ArrayLike | None = None
+        self,
+        X: Inputs,
+        q: ArrayLike,
+        exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> ndarray:
         """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the
         probabilities q (Q,) between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S,
@@ -237,7 +256,8 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
                 "`q` must hold probabilities between 0 and 1, such as [0.05, 0.95]; got "
                 f"{short_repr(q.tolist())}."
             )
-        return predict.predict_quantiles(self._fitted(), X, q, exposure)
+        given = predict.Given(exposure, input_std)
+        return predict.predict_quantiles(self._fitted(), X, q, given)
 
     def predict_probability(
         self,
@@ -245,15 +265,21 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         above: ArrayLike | None = None,
         below: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> ndarray:
         """P(above < y < below) (S,) of a new target at X (S, D), noise included, (S, K) for K
         outputs. The thresholds are numbers in the units of y, one for all rows or one for each
         (S,), and either may be left out. Both inequalities are strict.
         """
-        return questions.predict_probability(self._fitted(), X, above, below, exposure)
+        given = predict.Given(exposure, input_std)
+        return questions.predict_probability(self._fitted(), X, above, below, given)
 
     def predict_interval(
-        self, X: Inputs, level: float = 0.9, exposure: ArrayLike | None = None
+        self,
+        X: Inputs,
+        level: float = 0.9,
+        exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> tuple[ndarray, ndarray]:
         """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at
         X (S, D) lies with the probability `level`, and beyond each end with half of the rest. Where
@@ -264,7 +290,8 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
                 "`level` must be a probability between 0 and 1, such as 0.9; got "
                 f"{short_repr(level)}."
             )
-        ends = self.predict_quantiles(X, [0.5 - 0.5 * level, 0.5 + 0.5 * level], exposure)
+        q = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+        ends = self.predict_quantiles(X, q, exposure, input_std)
         return ends[..., 0], ends[..., 1]
 
     def _encoder_for(self, data: Data, classes: ArrayLike | None) -> Encoder:

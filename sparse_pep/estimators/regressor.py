@@ -99,7 +99,11 @@ class SparsePEPRegressor(RealTargets):
         return noise if isinstance(noise, GroupedGaussian) else Gaussian(noise)
 
     def predict_log_density(
-        self, X: Inputs, y: ArrayLike, known_variance: ArrayLike | None = None
+        self,
+        X: Inputs,
+        y: ArrayLike,
+        known_variance: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> ndarray:
         """log p(y | X, training data) (S,) of each test row, in nats, noise included. With several
         outputs it is their joint log density.
@@ -110,8 +114,11 @@ class SparsePEPRegressor(RealTargets):
         y : array (S,) or (S, K)
         known_variance : array (S,), optional
             Known noise variance of each of these measurements, as in `fit`.
+        input_std : array (D,) or (S, D), optional
+            Standard deviations of the errors of inputs, as in `predict`.
         """
-        return predict.predict_log_density(self._fitted(), X, y, known_variance)
+        given = predict.Given(input_std=input_std)
+        return predict.predict_log_density(self._fitted(), X, y, known_variance, given)
 
     def log_marginal_likelihood_bounds(self) -> tuple[float, float]:
         """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with
@@ -169,6 +176,7 @@ class SparsePEPRegressor(RealTargets):
         return_cov: Literal[False] = False,
         *,
         exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> ndarray: ...
 
     @overload
@@ -179,6 +187,7 @@ class SparsePEPRegressor(RealTargets):
         return_cov: bool = False,
         *,
         exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> tuple[ndarray, ndarray]: ...
 
     @overload
@@ -189,6 +198,7 @@ class SparsePEPRegressor(RealTargets):
         *,
         return_cov: Literal[True],
         exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> tuple[ndarray, ndarray]: ...
 
     def predict(
@@ -198,6 +208,7 @@ class SparsePEPRegressor(RealTargets):
         return_cov: bool = False,
         *,
         exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of y at X (S, D). With `return_std` also the standard deviation (S,), with
         `return_cov` also the covariance (S, S), both with the trained noise included. For K
@@ -205,11 +216,15 @@ class SparsePEPRegressor(RealTargets):
 
         The mean alone costs 2SM flops in addition to Kuf. `return_std` costs 2SM² flops, and
         `return_cov` 4S²M more, with memory for S² numbers.
+
+        `input_std` (D,) or (S, D) are standard deviations of the errors of inputs, in their units.
+        They are independent, and widen what is predicted by the slopes of the function.
         """
         if return_std and return_cov:
             raise ValueError("set `return_std` or `return_cov`, not both.")
         if return_cov:
-            return predict.predict_mean_and_cov(self._fitted(), X)
+            given = predict.Given(exposure, input_std)
+            return predict.predict_mean_and_cov(self._fitted(), X, given)
         if return_std:
-            return super().predict(X, return_std=True, exposure=exposure)
-        return super().predict(X, exposure=exposure)
+            return super().predict(X, return_std=True, exposure=exposure, input_std=input_std)
+        return super().predict(X, exposure=exposure, input_std=input_std)
