@@ -156,7 +156,10 @@ class FittedEstimator(Arguments):
         export.export(self._fitted(), path, names)
 
     def predict_f(
-        self, X: predict.Inputs, blocks: ArrayLike | None = None
+        self,
+        X: predict.Inputs,
+        blocks: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> tuple[ndarray, ndarray]:
         """Mean and variance of the latent function at X (S, D): each (S,), or (S, C) for C latent
         functions or outputs. Their units are those of f and f²; where f is the mean of y, those are
@@ -164,12 +167,15 @@ class FittedEstimator(Arguments):
         Cost 2SM² flops for each latent function.
 
         `blocks` (S,) are the labels of the blocks that the rows belong to, if the model
-        predicts from its blocks (`local`); by default each row belongs to the nearest.
+        predicts from its blocks (`local`); by default each row belongs to the nearest. `input_std`
+        (D,) or (S, D) are standard deviations of the errors of inputs, in their units; they are
+        independent. Empty cells that are filled with the mean of their column have one anyway, in
+        the predictions of y too.
 
         An observation of `sparse_pep.observations` without targets asks for another functional of f
         than its values, such as `Slope(X, dim=0)`. Its units are those of its targets.
         """
-        return predict.predict_f(self._fitted(), X, blocks)
+        return predict.predict_f(self._fitted(), X, blocks, input_std)
 
     def predict_components(self, X: predict.Inputs) -> Components:
         """The contribution of each term of a sum of kernels to the latent function at X (S, D), as
