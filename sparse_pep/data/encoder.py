@@ -7,6 +7,7 @@ __all__ = []
 
 # %% ../../nbs/internals/data/encoder.ipynb #3b458046
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TypeVar
@@ -196,6 +197,13 @@ class EncodedSource(Source):
         for name in ("n_dims", "resident", "feature_names", "blocks", "block_labels"):
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
+
+    def with_known(self, variance: ndarray) -> "EncodedSource":
+        """The same with a further known variance (N,) of each row, for a source of arrays."""
+        source = copy(self.source)
+        known = source.columns["known_variance"] + variance * self.encoder.y_scale**2
+        source.columns = source.columns | {"known_variance": known}
+        return EncodedSource(source, self.encoder)
 
     @property
     def n_data(self) -> int:

@@ -86,6 +86,25 @@ def predict_piece(
     return piece.first, count_extrapolating_rows(piece.X, limits), *found
 
 
+def error_variance_piece(
+    piece: Rows,
+    model: Model,
+    posteriors: Sequence[Posterior],
+    local: LocalRows | None,
+    errors: InputErrors,
+) -> ndarray:
+    """The variance (n,) that errors of the inputs of each row give to the mean of f."""
+    std = errors.at(piece.X)
+    rows = np.flatnonzero(std.any(axis=1))
+    variance = np.zeros(piece.n_data)
+    if len(rows):
+        given = InputErrors(given=std[rows])
+        parts = model, posteriors, local
+        *_, found = predict_piece(Rows(piece.X[rows]), *parts, only_mean=True, errors=given)
+        variance[rows] = found
+    return variance
+
+
 def noise_piece(piece: Rows, likelihood: Likelihood) -> ndarray:
     """The noise variance (n,) of each row, for a likelihood with `codes`."""
     return likelihood.at(piece.X).noise_variance

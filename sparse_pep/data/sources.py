@@ -217,6 +217,7 @@ class Source:
 
     if TYPE_CHECKING:  # only some sources can
         at: Callable[[ndarray], Rows]
+        columns: dict[str, ndarray | None]
 
     def __init__(self, sites_dir: str | Path | None = None) -> None:
         self.sites_dir = sites_dir

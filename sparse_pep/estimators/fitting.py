@@ -144,8 +144,10 @@ class Data:
         return replace(self, rows=rows, unique_rows=unique_rows, sample=sample)
 
     def with_known(self, variance: ndarray) -> Data:
-        """The same data with a further known variance of each row in memory, encoded."""
+        """The same data with a further known variance of each row, all encoded."""
         rows = self.rows
+        if isinstance(rows, EncodedSource):
+            return replace(self, rows=rows.with_known(variance))
         assert isinstance(rows, Rows)
         rows = rows._replace(known_variance=rows.known_variance + variance)
         if self.inverse is None:

@@ -91,7 +91,7 @@ def test_what_training_did_not_see_is_noted(houses, words):
     level = "Note: 1 row has a level of 'city' that training did not see; it is treated"
     assert note.startswith(level)
     assert "1 row has no value of 'sold'" in note
-    assert "given the mean of training as if it were known, so that intervals are too short" in note
+    assert "given the mean of training, with the variance that this leaves" in note
 
 
 @pytest.mark.parametrize("words", FORMS)
