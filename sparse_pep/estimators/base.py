@@ -8,10 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from ..data.encoder import Encoder
-from ..data.sources import Source
+from ..data.passes import error_variance_piece
+from ..data.sources import ArraySource, Source
 from .arguments import Arguments, TargetKind, check_arguments
 from sparse_pep.estimators.conclude import (
     TrainedModel,
@@ -32,6 +34,7 @@ from sparse_pep.estimators.ingest import (
     require_use_of_rows,
 )
 from .inputs import InputColumns
+from .predict import errors_of_inputs
 from sparse_pep.estimators.starting import (
     number_of_points,
     require_trainable_units,
@@ -79,6 +82,52 @@ def start_of(
     if searches_lengthscale(options, start.likelihood):
         return search_initial_lengthscale(start, data.sample)
     return start
+
+
+def takes_errors(data: Data, encoder: Encoder, options: Arguments) -> bool:
+    """Whether errors of inputs can enter as known variances: of one target in Gaussian noise, of
+    rows at hand that are function values, without a checkpoint, which belongs to one training.
+    """
+    at_hand = data.in_memory or isinstance(data.rows, ArraySource)
+    of_values = at_hand and data.values is None and data.unique_rows.y.ndim == 1
+    saved = getattr(options._trainer, "checkpoint", None) is not None
+    return of_values and encoder.likelihood.sites_known and not saved
+
+
+def require_errors_taken(raw: RawData, taken: bool) -> None:
+    """Raise a ValueError if there are errors of inputs that cannot be taken into account."""
+    if raw.input_std is not None and not taken:
+        raise ValueError(
+            "`input_std` in training needs one target in Gaussian noise, a table, and no "
+            "checkpoint: leave it out."
+        )
+
+
+def columns_in_use(columns: InputColumns, data: Data, taken: bool) -> InputColumns:
+    """The columns, whose empty cells are filled as if their values were known where the training
+    could not take their errors into account, and of several outputs everywhere.
+    """
+    single = data.unique_rows.y.ndim == 1
+    if columns.table is None or (taken and single):
+        return columns
+    return replace(columns, table=columns.table.without_errors(marked_only=single))
+
+
+def with_input_variance(state: FittedState, data: Data, raw: RawData) -> Data | None:
+    """The data with the variance that errors of inputs have, by the function that was fitted, as
+    known variance; None if no input has an error.
+    """
+    std = raw.input_std
+    if std is not None and np.ndim(std) == 2 and data.counted is not None:
+        std = np.asarray(std)[data.counted]
+    rows = data.rows
+    errors = errors_of_inputs(state, std, rows.n_data if data.in_memory else None)
+    if errors is None:
+        return None
+    parts = (error_variance_piece, state.model, state.posterior.functions, state.local, errors)
+    found = rows.each(*parts) if isinstance(rows, Source) else [rows.total(*parts)]
+    variance = np.concatenate(list(found))
+    return data.with_known(variance) if np.any(variance) else None
 
 
 def train_as_asked(
@@ -181,6 +230,7 @@ class PowerEPEstimator(FittedEstimator):
         sample_weight: ArrayLike | None = None,
         known_variance: ArrayLike | None = None,
         exposure: ArrayLike | None = None,
+        input_std: ArrayLike | None = None,
     ) -> Self:
         """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some
         hundred evaluations at 7NM² flops each, and more flops where sites have to be found by
@@ -206,6 +256,11 @@ class PowerEPEstimator(FittedEstimator):
         exposure : array (N,), optional
             Of counts, a known factor of the rate of each row, such as an area, a time or a number
             of persons: the rate is exposure · exp(f).
+        input_std : array (D,) or (N, D), optional
+            With Gaussian noise, standard deviations of the errors of inputs, one for each column or
+            for each cell, in units of X. They are independent. The model is fitted twice: the
+            variance that an error has by the slope of the first fit is known in the second. Empty
+            cells of a table, which are filled, have such an error by themselves.
 
         Raises
         ------
@@ -220,7 +275,7 @@ class PowerEPEstimator(FittedEstimator):
             there is one, and if it comes again, the interrupt is passed on, and the estimator is
             what it was before.
         """
-        return self._fit(RawData(X, y, sample_weight, known_variance, exposure))
+        return self._fit(RawData(X, y, sample_weight, known_variance, exposure, input_std))
 
     def _fit(self, raw: RawData) -> Self:
         """The steps of `fit`."""
@@ -232,12 +287,22 @@ class PowerEPEstimator(FittedEstimator):
                 ingested = with_monotone_signs(self, ingested, run)
             encoder = self._encoder_for(ingested.data, raw.classes)
             require_use_of_rows(ingested.data, encoder)
+            taken = takes_errors(ingested.data, encoder, self)
+            require_errors_taken(raw, taken)
             later = encoder.for_later(ingested.data.rows)
             data = encoded_data(ingested, later, self, run)
             options = with_series_kernel(self, data, encoder.likelihood, ingested.columns.table)
             start = start_of(data, ingested.columns, encoder.likelihood, options, run)
-            result, data = train_as_asked(start, data, options, run)
-            publish(self, self._concluded(ingested.columns, encoder, data, result, run))
+            result, trained = train_as_asked(start, data, options, run)
+            columns = columns_in_use(
+                ingested.columns, ingested.data, taken and not run.clock.is_over
+            )
+            state = self._concluded(columns, encoder, trained, result, run)
+            measured = with_input_variance(state, data, raw) if taken else None
+            if measured is not None:
+                result, trained = train_as_asked(start, measured, options, run)
+                state = self._concluded(columns, encoder, trained, result, run)
+            publish(self, state)
             warn_of_training(result, run.clock)
         return self
 
@@ -250,7 +315,11 @@ class PowerEPEstimator(FittedEstimator):
             ingested = ingest(self, later_data(earlier, raw), run, earlier.columns)
             require_like_first(earlier, ingested)
             encoder = earlier.encoder.for_later(ingested.data.rows)
+            taken = takes_errors(ingested.data, encoder, self)
+            require_errors_taken(raw, taken)
             data = encoded_data(ingested, encoder, self, run)
+            if taken:
+                data = with_input_variance(earlier, data, raw) or data
             start, data = start_again(earlier, data, self)
             table = ingested.columns.table
             options = with_series_kernel(self, data, encoder.likelihood, table)

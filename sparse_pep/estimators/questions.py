@@ -15,11 +15,13 @@ from numpy.typing import ArrayLike
 from ..data.passes import count_extrapolating_rows
 from .extrapolation import limits_of, warn_of_extrapolation
 from sparse_pep.estimators.predict import (
+    NOTHING,
+    Given,
     Inputs,
     encoded_inputs,
-    exposed_moments,
     likelihood_at,
     mean_to_target_units,
+    moments_given,
     target_units,
 )
 from .relevance import groups_by_origin
@@ -69,14 +71,14 @@ def predict_probability(
     X: Inputs,
     above: ArrayLike | None,
     below: ArrayLike | None,
-    exposure: ArrayLike | None = None,
+    given: Given = NOTHING,
 ) -> ndarray:
     """P(above < y < below) at X, (S,) or (S, K)."""
     if above is None and below is None:
         raise ValueError(
             "`above` or `below` must be given: predict_probability returns P(above < y < below)."
         )
-    mean, var = exposed_moments(state, X, exposure)
+    mean, var = moments_given(state, X, given)
     thresholds = []
     for value, name, missing in ((above, "above", -np.inf), (below, "below", np.inf)):
         threshold = checked_threshold(value, name, missing, mean.shape[-1])
