@@ -146,14 +146,11 @@ def finish(text: str, page: Page, pages: dict[str, Page]) -> str:
         return f'href="{html.escape(path + hash_ + anchor)}"'
 
     def coloured(match: re.Match) -> str:
-        lexer = pygments.lexers.get_lexer_by_name(match[1], stripnl=False, ensurenl=False)
-        code = pygments.highlight(
-            html.unescape(match[3]), lexer, HtmlFormatter(nowrap=True)
-        ).rstrip("\n")
-        return (
-            '<div class="sourceCode"><pre '
-            f'class="{match[1]}{match[2]}"><code>{code}</code></pre></div>'
-        )
+        language, classes, code = match.groups()
+        lexer = pygments.lexers.get_lexer_by_name(language, stripnl=False, ensurenl=False)
+        code = pygments.highlight(html.unescape(code), lexer, HtmlFormatter(nowrap=True))
+        start = f'<div class="sourceCode"><pre class="{language}{classes}"><code>'
+        return start + code.rstrip("\n") + "</code></pre></div>"
 
     text = re.sub(r'href="([^"]*)"', relative, text)
     return re.sub(
@@ -192,9 +189,7 @@ def sections(text: str, page: Page) -> list[dict]:
 
 
 def load(config: dict) -> list[Page]:
-    """The pages of the sidebar in its order: notebooks of `nbs`, processed, and those made of
-    docstrings.
-    """
+    """The pages of the sidebar: processed notebooks of `nbs`, and those made of docstrings."""
     nbs = ROOT / "nbs"
     made = reference.sources()
     pages = []
@@ -222,13 +217,10 @@ def write_for_readers(config: dict, pages: list[Page], out: Path) -> None:
 def neighbours(pages: list[Page], page: Page) -> dict[str, str]:
     """The template's variables for the start page, and for the pages before and after this one."""
     at = pages.index(page)
-    if at == 0:
-        variables = {"home": page.target}
-    else:
-        before = pages[at - 1]
-        variables = {"prev": before.target, "prev-title": html.escape(before.title)}
-    for after in pages[at + 1 : at + 2]:
-        variables |= {"next": after.target, "next-title": html.escape(after.title)}
+    variables = {"home": page.target} if at == 0 else {}
+    for step, others in (("prev", pages[:at][-1:]), ("next", pages[at + 1 :][:1])):
+        for other in others:
+            variables |= {step: other.target, f"{step}-title": html.escape(other.title)}
     return variables
 
 

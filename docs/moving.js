@@ -54,10 +54,9 @@
       ...places.map((place, n) => [`hand" data-point="${n}`, dots([place])]),
     ]);
     const sites = q.tau.map((tau) => min(1 / tau, 12));
-    const noise = labels ? "" : `M0 ${state.noise}H6`;
     draw(svgs[1], [0, 0, 6, 1.2 * max(...sites)], [
       ["site", bars(x, x.map(() => 0), sites)],
-      ["bound", noise],
+      ["bound", labels ? "" : `M0 ${state.noise}H6`],
     ]);
     const limits = labels ? [] : bounds(state, before);
     const along = strip.map((one) => one.evidence);

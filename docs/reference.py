@@ -238,8 +238,8 @@ def entry(module: str, name: str) -> str:
     if thing.is_attribute:
         value = textwrap.shorten(f"{name} = {thing.value}", 80, placeholder=" …")
         return "\n\n".join([*parts, fence(value, ".python .signature"), said_of(module, name)])
-    parts += [fence(signature(name, thing), ".python .signature")]
-    parts += [documented(text_of(thing), module)]
+    parts.append(fence(signature(name, thing), ".python .signature"))
+    parts.append(documented(text_of(thing), module))
     if thing.is_class:
         for method, member in methods_of(thing).items():
             parts += [f"#### `{name}.{method}` {{#{name}.{method} .api}}"]
@@ -262,7 +262,6 @@ def table(module: str, page: str = "") -> str:
 
 def module_page(module: str) -> tuple[str, str, str]:
     """Title, subtitle and text of a module's page."""
-    library = get_config().lib_name
     public = package()[module].exports
     parents = package(), package()[module].parent, package()[module]
     place = next(parent.path for parent in parents if public[0] in (parent.exports or ()))
@@ -275,7 +274,7 @@ def module_page(module: str) -> tuple[str, str, str]:
     top = f"Derived, with tests and pictures, on [the page of this module](/{home(module)})."
     entries = [entry(module, name) for name in public]
     text = "\n\n".join([f"{top} {imported}", table(module), "## In full", *entries])
-    return f"{library}.{module}", text_of(package()[module]).strip(), text
+    return package()[module].path, text_of(package()[module]).strip(), text
 
 
 def index_page() -> tuple[str, str, str]:
