@@ -1,4 +1,4 @@
-"""Relevance of the inputs: shares by lengthscales, and losses of log density by shuffling."""
+"""Relevance of the inputs: losses of log density by shuffling."""
 
 import warnings
 
@@ -20,17 +20,6 @@ KERNEL = SquaredExponential(1.0, [1.0, 2e3, 1e9])
 MODEL = SparsePEPRegressor(kernel=KERNEL, noise_variance=0.01, random_state=0, **GIVEN).fit(
     X[:40], y[:40]
 )
-
-
-def test_shares_are_those_of_the_squared_distances():
-    found = MODEL.relevance(X, y)
-    spread = X.std(axis=0) / KERNEL.lengthscale
-    assert_allclose(found.share, spread**2 / np.sum(spread**2), rtol=1e-12)
-    assert found.names == ("x1", "x2", "x3")
-    plain = SparsePEPRegressor(kernel=Linear(), **GIVEN).fit(X[:40], y[:40]).relevance(X, y)
-    assert np.all(np.isnan(plain.share))
-    assert np.all(np.isfinite(plain.loss))
-    assert "share" not in str(plain)
 
 
 def test_the_loss_is_that_of_shuffled_groups():
@@ -61,7 +50,7 @@ def test_what_stands_for_one_column_is_shuffled_together():
     assert found.loss[0] > 0.05
     encoded = model.columns_.transform(table)
     same = model.relevance(encoded, X[:, 0], {"place": [0, 1], "size": [2]})
-    np.testing.assert_array_equal((found.loss, found.share), (same.loss, same.share))
+    np.testing.assert_array_equal(found.loss, same.loss)
 
 
 def test_scaled_targets_and_labels_are_judged(tmp_path):

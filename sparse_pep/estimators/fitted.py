@@ -204,8 +204,8 @@ class FittedEstimator(Arguments):
         random_state: int | np.random.RandomState | None = 0,
     ) -> Relevance:
         """How much the model depends on each column of X (N, D), or on each of the `groups` of
-        columns: by the lengthscales, and by the loss of log density of y (N,) when the column is
-        shuffled `n_repeats` times. Rows that the model has not seen are best. A group has a name
+        columns: by the loss of log density of y (N,) when the column is shuffled `n_repeats` times.
+        Rows that the model has not seen are best. A group has a name
         and numbers of encoded columns; by default each column that `fit` was given is one.
         `summary()` then shows the result.
         """
