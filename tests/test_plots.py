@@ -20,6 +20,7 @@ from sparse_pep.plots import (
     plot_calibration,
     plot_classification_2d,
     plot_energy_trace,
+    plot_parts,
     plot_posterior_1d,
     plot_posterior_2d,
     plot_reliability,
@@ -436,11 +437,11 @@ def test_what_does_not_fit_is_refused_and_nothing_is_opened(plot, given, change,
 
 def test_parts_are_side_by_side_with_their_bands_and_in_order():
     x = np.array([1.0, 0.0, 2.0])
-    axes = plots.plot_parts(x, [x, -x], [x**2, 0.0 * x], ["up", "down"])
+    axes = plot_parts(x, [x, -x], [x**2, 0.0 * x], ["up", "down"])
     assert [ax.get_title() for ax in axes] == ["up", "down"]
     for ax, slope in zip(axes, (1.0, -1.0), strict=True):
         line = ax.get_lines()[-1]
         np.testing.assert_allclose(line.get_xdata(), [0.0, 1.0, 2.0])
         np.testing.assert_allclose(line.get_ydata(), slope * line.get_xdata())
     with pytest.raises(ValueError, match=r"`mean` and `variance` must have shape \(1, 3\)"):
-        plots.plot_parts(x, [x, -x], [x, x], ["up"])
+        plot_parts(x, [x, -x], [x, x], ["up"])
