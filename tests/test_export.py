@@ -188,18 +188,33 @@ TABLE.loc[3:7, "price"] = np.nan
 TABLE.loc[10:14, "city"] = None
 
 
-def test_categories_and_gaps_of_a_table_are_read(program, tmp_path):
+def test_categories_of_a_table_and_their_gaps_are_read(program, tmp_path):
     path = tmp_path / "model.json"
     model = regressor().fit(TABLE, y)
     model.export(path)
+    rows = TABLE.head(20).dropna(subset="price")
     cells = [
         {name: value for name, value in row.items() if value == value}
-        for row in TABLE.head(20).to_dict("records")
+        for row in rows.to_dict("records")
     ]
-    want = expected(model, TABLE.head(20))
+    want = expected(model, rows)
     np.testing.assert_allclose(from_javascript(tmp_path, path, cells), want, 1e-12, 1e-12)
-    numbers = model.columns_.transform(TABLE.head(20))
+    numbers = model.columns_.transform(rows)
     np.testing.assert_allclose(from_c(program, path, numbers), want, 1e-12, 1e-12)
+
+
+def test_an_empty_cell_whose_error_counts_is_refused_by_the_reader(tmp_path):
+    """The package adds the variance that an empty cell leaves, and the readers cannot."""
+    path = tmp_path / "model.json"
+    table = TABLE[["width", "price"]]
+    model = regressor().fit(table, y)
+    assert any(column.spread for column in model.columns_.columns)
+    model.export(path)
+    row = {"width": 1.0, "price": 0.5}
+    want = expected(model, pd.DataFrame([row]))
+    np.testing.assert_allclose(from_javascript(tmp_path, path, [row]), want, 1e-12, 1e-12)
+    with pytest.raises((subprocess.CalledProcessError, AssertionError)):
+        from_javascript(tmp_path, path, [{"width": 1.0}])
 
 
 def test_codes_are_compared_and_matrices_of_codes_refused(program, tmp_path):

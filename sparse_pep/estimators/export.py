@@ -112,7 +112,7 @@ def require_exportable(state: FittedState) -> None:
 # %% ../../nbs/internals/estimators/export.ipynb #7f2992dc
 def described_columns(state: FittedState) -> list[dict[str, object]] | None:
     """How the cells of a row of a table become numbers; None if they are numbers."""
-    kept = ("name", "kind", "levels", "pooled", "gaps", "fill")
+    kept = ("name", "kind", "levels", "pooled", "gaps", "fill", "spread")
     columns = columns_in_use(state)
     return [{name: getattr(column, name) for name in kept} for column in columns] or None
 

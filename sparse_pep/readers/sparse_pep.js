@@ -76,8 +76,9 @@
 
   // The cells of a row of a table as numbers.
   function encode(columns, row) {
-    return columns.flatMap(({ name, kind, levels, pooled, gaps, fill }) => {
+    return columns.flatMap(({ name, kind, levels, pooled, gaps, fill, spread }) => {
       const cell = row[name], empty = cell === undefined || cell === null || cell === "" || Number.isNaN(cell);
+      if (empty && spread) throw new Error(`${name} is empty: the mean would stand for it, and its variance is not in the file; give it a value`);
       const mark = gaps ? [empty ? 1 : 0] : [];
       if (kind === "number") return [empty ? fill : Number(cell), ...mark];
       const ones = levels.map((level) => (!empty && level === String(cell) ? 1 : 0)), other = !ones.includes(1) && !(empty && gaps);
