@@ -1398,3 +1398,38 @@ def test_gaps_and_other_columns_have_a_place_in_a_series():
     gap = X.iloc[20:35]
     error = model.predict(gap) - (targets[20:35] + gap["rain"])
     assert np.sqrt(np.mean(error**2)) < 0.5
+
+
+GRADES = np.digitize(np.sin(X[:, 0]), [-0.5, 0.0, 0.5])
+
+
+def ordinal_fit(y):
+    return SparsePEP(likelihood="ordinal", n_inducing=5, random_state=0).fit(X, y)
+
+
+def test_ordered_classes_are_the_values_that_occur():
+    plain = ordinal_fit(GRADES)
+    for levels in ([1, 2, 4, 7], [0, 10, 20, 30], [0.5, 1.0, 1.5, 2.0]):
+        y = np.array(levels)[GRADES]
+        with pytest.warns(UserWarning, match="taken for 4 ordered classes"):
+            model = ordinal_fit(y)
+        assert model.log_marginal_likelihood_value_ == plain.log_marginal_likelihood_value_
+        assert model.score(X, y) == plain.score(X, GRADES)
+        assert_array_equal(
+            model.predict_quantiles(X, [0.5])[:, 0],
+            np.array(levels)[plain.predict_quantiles(X, [0.5])[:, 0].astype(int)],
+        )
+    shifted = ordinal_fit(GRADES - 2)
+    assert_allclose(shifted.predict(X), plain.predict(X) - 2.0)
+
+
+def test_ordered_categories_are_numbered_in_their_order():
+    names = ["low", "mid", "high", "top"]
+    dtype = pd.CategoricalDtype(names, ordered=True)
+    y = pd.Series(np.array(names)[GRADES], dtype=dtype)
+    plain = ordinal_fit(GRADES)
+    with pytest.warns(UserWarning, match="low < mid < high < top, are read as the numbers 0, 1"):
+        model = ordinal_fit(y)
+        assert model.score(X, y) == plain.score(X, GRADES)
+    assert_array_equal(model.predict(X), plain.predict(X))
+    assert_array_equal(ordinal_fit(y.cat.codes).predict(X), plain.predict(X))

@@ -25,6 +25,7 @@ from sparse_pep.data.tables import (
     require_column,
     table_layout,
 )
+from ..estimators.general import require_levels
 from ..numerics.validation import LARGEST
 
 # %% ../../nbs/internals/cli/rows.ipynb #15815950
@@ -128,13 +129,12 @@ def require_suitable_target(source: TableArrays, likelihood: str, target: str) -
             f"--likelihood {likelihood}: the target {target!r} is continuous, not a "
             "label; leave the option out."
         )
-    if likelihood not in (*COUNTS, "ordinal"):
-        return
     y = np.asarray(source.columns["y"])
-    if np.any((y < 0.0) | (y % 1.0 != 0.0)):
-        what = "counts" if likelihood in COUNTS else "the numbers of ordered classes"
+    if likelihood == "ordinal":
+        require_levels(np.unique(y), len(y), f"--likelihood ordinal: the target {target!r}")
+    if likelihood in COUNTS and np.any((y < 0.0) | (y % 1.0 != 0.0)):
         raise ValueError(
-            f"--likelihood {likelihood}: the target {target!r} does not hold {what} (0, 1, 2, ...)."
+            f"--likelihood {likelihood}: the target {target!r} does not hold counts (0, 1, 2, ...)."
         )
 
 # %% ../../nbs/internals/cli/rows.ipynb #5d59c8d2
@@ -160,7 +160,10 @@ def read_training(table: TableOptions, likelihood: str, verbose: bool = False) -
         source = arrays_of(layout, folder, verbose=verbose, option="--columns")
     except BadCell as error:
         if error.column == table.target and error.is_text:
-            raise ValueError(f"{error} For labels use --likelihood auto.") from None
+            advice = "For labels use --likelihood auto."
+            if likelihood == "ordinal":
+                advice = "Text has no order: write 0, 1, 2, ... for the classes in their order."
+            raise ValueError(f"{error} {advice}") from None
         if error.column == table.target and isinstance(error, EmptyCell):
             advice = "--drop-empty-targets leaves such rows out."
             raise ValueError(f"{error} {advice}") from None

@@ -6,8 +6,8 @@
 __all__ = ['Ordinal', 'Beta']
 
 # %% ../../nbs/08g_bounded.ipynb #dec7f1fe
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from scipy.special import (
 
 from .base import Likelihood, MeanAndVariance, whole_numbers
 from .counts import logistic_moments
+from ..numerics.parameters import set_fields
 from ..numerics.validation import as_floats
 from ..quadrature import Derivatives, Tilted
 
@@ -75,13 +76,23 @@ def log_normal_interval(low: ndarray, high: ndarray, width: ndarray) -> Interval
     )
 
 # %% ../../nbs/08g_bounded.ipynb #5f635cf4
+MENTIONED = 8  # levels in a message
+
+
+def listed(levels: Sequence[float]) -> str:
+    """The first levels in words."""
+    text = ", ".join(f"{level:g}" for level in levels[:MENTIONED])
+    return text if len(levels) <= MENTIONED else f"{text}, ... ({len(levels)} in all)"
+
+
 @dataclass(frozen=True)
 class CutPoints(Likelihood):
-    """Classes 0, 1, … between increasing cut points, with the parameters from which these
-    follow.
+    """Classes between increasing cut points, with the parameters from which these follow. They have
+    the numbers `levels`, increasing as well, which are 0, 1, … unless others are given.
     """
 
     cut_points: tuple[float, ...] = (0.0,)
+    levels: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         points = as_floats(self.cut_points, "cut_points")
@@ -89,7 +100,20 @@ class CutPoints(Likelihood):
             raise ValueError(
                 f"`cut_points` must be increasing numbers, one fewer than classes; got {points}."
             )
-        object.__setattr__(self, "cut_points", tuple(points.tolist()))
+        levels = as_floats(self.levels, "levels")
+        if not len(levels):
+            levels = np.arange(len(points) + 1.0)
+        increasing = np.all(np.isfinite(levels)) and np.all(np.diff(levels) > 0.0)
+        if len(levels) != len(points) + 1 or not increasing:
+            raise ValueError(
+                f"`levels` must be increasing numbers, {len(points) + 1} for {len(points)} "
+                f"`cut_points`; got {levels}."
+            )
+        set_fields(self, cut_points=tuple(points.tolist()), levels=tuple(levels.tolist()))
+
+    def places(self, y: ndarray) -> ndarray:
+        """The place of each target among the levels, of the shape of y."""
+        return np.searchsorted(self.levels, y)
 
     @classmethod
     def from_targets(cls, y: ArrayLike) -> "CutPoints":
@@ -114,10 +138,12 @@ class CutPoints(Likelihood):
     def with_parameters(self, parameters: Mapping[str, ArrayLike]) -> "CutPoints":
         values = np.array([parameters[name] for name in self.parameters()], dtype=float)
         values[1:] = np.exp(values[1:])
-        return type(self)(tuple(np.cumsum(values)))
+        return replace(self, cut_points=tuple(np.cumsum(values)))
 
     def accepts(self, y: ndarray) -> tuple[ndarray, str]:
         most = len(self.cut_points)
+        if self.levels != tuple(range(most + 1)):
+            return np.isin(y, self.levels), f"one of the levels {listed(self.levels)}"
         return (
             whole_numbers(y, most),
             f"whole numbers from 0 to {most}, as many as `cut_points` and one (see "
@@ -126,9 +152,10 @@ class CutPoints(Likelihood):
 
     def through_ends(self, y: ndarray, terms: IntervalTerms) -> list[ndarray]:
         """∂ℓ/∂θ for each of `parameters()`, from the derivatives in f and in the ends."""
+        k = self.places(y)
         gradients = [-terms.slope]
         for i, distance in enumerate(np.diff(self.cut_points), start=2):
-            end = (y + 1 >= i) * terms.at_high + (y >= i) * terms.at_low
+            end = (k + 1 >= i) * terms.at_high + (k >= i) * terms.at_low
             gradients.append(distance * end)
         return gradients
 
@@ -136,7 +163,7 @@ class CutPoints(Likelihood):
 @dataclass(frozen=True)
 class Ordinal(CutPoints):
     """Ordered classes y = 0, 1, …: y is the number of `cut_points`, increasing and trained,
-    below f + standard Gaussian noise.
+    below f + standard Gaussian noise. Classes of other numbers have them as `levels`.
     """
 
     closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
@@ -145,13 +172,13 @@ class Ordinal(CutPoints):
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         # the middle of the ends that are finite
         points = np.array(self.cut_points)
-        k = y.astype(int)
+        k = self.places(y)
         return 0.5 * (points[np.maximum(k - 1, 0)] + points[np.minimum(k, len(points) - 1)])
 
     def interval(self, y: ndarray, f: ndarray, std: float | ndarray) -> IntervalTerms:
         """ℓ and its derivatives for noise with standard deviation `std`."""
         ends = np.array([-BEYOND, *self.cut_points, BEYOND])
-        k = y.astype(int)
+        k = self.places(y)
         low = ends[k]
         high = ends[k + 1]
         terms = log_normal_interval((low - f) / std, (high - f) / std, (high - low) / std)
@@ -178,26 +205,34 @@ class Ordinal(CutPoints):
         """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are
         tiny.
         """
-        classes = np.arange(len(self.cut_points) + 1.0)
         std = np.sqrt(1.0 + var)[:, None]
-        return np.exp(self.interval(classes, mean[:, None], std).ell)
+        return np.exp(self.interval(np.array(self.levels), mean[:, None], std).ell)
 
     def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         proba = self.predict_proba(mean, var)
-        classes = np.arange(len(self.cut_points) + 1)
-        first = proba @ classes
-        return first, np.sum(proba * (classes - first[:, None]) ** 2, axis=1)
+        levels = np.array(self.levels)
+        first = proba @ levels
+        return first, np.sum(proba * (levels - first[:, None]) ** 2, axis=1)
+
+    def probability(self, above: ndarray, below: ndarray, mean: ndarray, var: ndarray) -> ndarray:
+        ends = np.array([-np.inf, *self.cut_points, np.inf])
+        high = ends[np.searchsorted(self.levels, below, side="left")]
+        low = ends[np.searchsorted(self.levels, above, side="right")]
+        std = np.sqrt(1.0 + var)
+        return np.maximum(ndtr((high - mean) / std) - ndtr((low - mean) / std), 0.0)
 
     def share(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
-        ends = np.array([-np.inf, *self.cut_points, np.inf])
-        end = ends[np.clip(y, -1, len(self.cut_points)).astype(int) + 1]
-        return ndtr((end - mean) / np.sqrt(1.0 + var))
+        return self.probability(np.array(-np.inf), np.nextafter(y, np.inf), mean, var)
+
+    def level_at(self, f: ndarray) -> ndarray:
+        """The level of each sum of f and noise, of the shape of f."""
+        return np.array(self.levels)[np.searchsorted(self.cut_points, f)]
 
     def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
-        return np.searchsorted(self.cut_points, mean + ndtri(q) * np.sqrt(1.0 + var)).astype(float)
+        return self.level_at(mean + ndtri(q) * np.sqrt(1.0 + var))
 
     def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
-        return np.searchsorted(self.cut_points, f + rng.normal(size=np.shape(f))).astype(float)
+        return self.level_at(f + rng.normal(size=np.shape(f)))
 
 # %% ../../nbs/08g_bounded.ipynb #5b1a7e01
 LARGEST = 1e18  # concentration, where the standard deviation of f is 2e-9
@@ -243,6 +278,9 @@ class Beta(Likelihood):
 
     def link(self, y: ndarray) -> ndarray:
         return logit(y)
+
+    def latent_level(self, y: ndarray, weight: ndarray | None = None) -> float:
+        return float(logit(np.clip(np.average(y, weights=weight), 1e-15, 1.0 - 1e-15)))
 
     def exponents(self, f: ndarray) -> tuple[ndarray, ndarray]:
         """a and b, each of the shape of f."""

@@ -692,6 +692,34 @@ def test_cut_points_from_targets_predict_the_frequencies():
         Ordinal.from_targets([0, -1])
 
 
+def test_levels_only_rename_ordered_classes():
+    plain = Ordinal((-1.2, 0.8))
+    named = Ordinal((-1.2, 0.8), levels=(0.5, 10.0, 30.0))
+    y = np.array([0.0, 1.0, 2.0])
+    names = np.array(named.levels)
+    f = np.array([-1.0, 3.0, 1.5])
+    one = np.ones(3)
+    for power in (0.0, 0.5, 1.0):
+        tilted = (part.tilted(of, f, one, power) for part, of in ((plain, y), (named, names)))
+        assert_array_equal(*(result.log_z for result in tilted))
+    assert_array_equal(plain.terms(y, f), named.terms(names, f))
+    assert_array_equal(named.predict_proba(f, one), plain.predict_proba(f, one))
+    assert_array_equal(named.predict(f, one)[0], plain.predict_proba(f, one) @ names)
+    assert_array_equal(named.quantile(0.7, f, one), names[plain.quantile(0.7, f, one).astype(int)])
+    assert set(named.sample(np.zeros(99), np.random.default_rng(0))) == set(named.levels)
+    proba = plain.predict_proba(f, one)
+    assert_allclose(named.probability(0.5 * one, 30.0 * one, f, one), proba[:, 1])
+    assert_allclose(named.share(29.0 * one, f, one), proba[:, 0] + proba[:, 1])
+    gapped = Ordinal((-1.2, 0.8), levels=(-1.0, 0.0, 2.0))
+    assert_array_equal(gapped.check(gapped.levels), gapped.levels)
+    trained = named.with_parameters(named.parameters())
+    assert trained.levels == named.levels
+    with pytest.raises(ValueError, match="one of the levels 0.5, 10, 30 .* got 20.0 in row 1"):
+        named.check([10.0, 20.0])
+    with pytest.raises(ValueError, match="`levels` must be increasing numbers, 3 for 2"):
+        Ordinal((-1.2, 0.8), levels=(0.0, 1.0))
+
+
 def test_limits_of_a_tobit_are_in_order():
     with pytest.raises(ValueError, match="`low` must be below `high`; got 2 and 1"):
         Tobit(1.0, 2.0, 1.0)

@@ -1,6 +1,7 @@
 """Arrays that are refused: inputs, targets, weights and known variances, at a fit and later."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
@@ -326,3 +327,19 @@ def test_points_to_remove(case):
 def test_points_that_are_added_to_waves():
     waves = estimator(kernel=Matern32(), features=Fourier(-3.0, 3.0, 3)).fit(X[:, :1], y)
     refused(lambda: waves.add_inducing(1), "inducing points ... Fourier")
+
+
+@cases(
+    {
+        "amounts": (y, "numbers of ordered classes ... 12 different values ... SparsePEPRegressor"),
+        "missing categories": (np.arange(12) % 4 - 1, "`y` holds -1, which pandas writes"),
+        "text": (["low", "mid", "high"] * 4, "`y` holds text, 'low' ... ordered=True"),
+        "no category": (
+            pd.Categorical(["low", None, "high"] * 4, ["low", "high"], ordered=True),
+            "y contains NaN ... row 1",
+        ),
+    }
+)
+@pytest.mark.filterwarnings("ignore:the ordered categories")
+def test_targets_that_are_no_ordered_classes(case):
+    refused(lambda: estimator("counts", likelihood="ordinal").fit(X, case[0]), case[1])

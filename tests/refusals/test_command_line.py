@@ -94,7 +94,7 @@ $ fit text.csv --target age --likelihood cauchy
 $ fit counts.csv --target response --likelihood poisson
 counts
 $ fit counts.csv --target response --likelihood ordinal
-numbers of ordered classes (0, 1, 2, ...)
+--likelihood ordinal ... 'response' holds -1 ... the numbers of ordered classes
 $ fit good.csv --target response --likelihood auto
 continuous
 $ fit three.csv --target kind --likelihood auto --test-fraction 0.4 --seed 7
