@@ -517,6 +517,7 @@ FAR_TARGETS = {
     "negative_binomial": lambda rng: rng.poisson(np.exp(LOG_RATE) * rng.gamma(20.0, 0.05, 40)),
     "gamma": lambda rng: np.exp(LOG_RATE) * rng.gamma(20.0, 0.05, 40),
     "weibull": lambda rng: np.exp(LOG_RATE) * rng.weibull(5.0, 40),
+    "beta": lambda rng: 1.0 / (1.0 + np.exp(7.0 - LOG_RATE + 0.1 * rng.normal(size=40))),
     "tobit": lambda rng: np.maximum(0.0, np.exp(LOG_RATE) + 1e3 * rng.normal(size=40)),
 }
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -43,10 +43,13 @@ __all__ = []
 # %% ../../nbs/internals/estimators/arguments.ipynb #5f00000c
 @dataclass(frozen=True)
 class TargetKind:
-    """What targets an estimator takes: labels, or numbers in one column or in several."""
+    """What targets an estimator takes: labels, or numbers in one column or in several, which may
+    be those of `ordered` classes.
+    """
 
     labels: bool = False
     several: bool = False
+    ordered: bool = False
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #13ca29ba
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -192,7 +195,9 @@ class Arguments(BaseEstimator):
     column_types: str | dict[str, str] = "from_dtype"
 
     if TYPE_CHECKING:  # what a subclass defines
-        _targets: ClassVar[TargetKind]
+
+        @property
+        def _targets(self) -> TargetKind: ...
 
     def __init_subclass__(cls, **options: object) -> None:
         """Insert the entries of the nearest ancestor where the docstring says `{parameters}` or
