@@ -217,7 +217,9 @@ class PowerEPEstimator(FittedEstimator):
         (up to ten classes) or one each.
     """
 
-    _targets = TargetKind()
+    @property
+    def _targets(self) -> TargetKind:
+        return TargetKind()
 
     if TYPE_CHECKING:  # what a subclass defines
 

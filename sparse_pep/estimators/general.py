@@ -5,25 +5,27 @@
 # %% ../../nbs/internals/estimators/general.ipynb #11b73bb0
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
-from ..data.encoder import classes_of
+from ..data.encoder import MOST_CLASSES, classes_of
 from . import predict
-from .arguments import likelihood_named
+from .arguments import TargetKind, likelihood_named
 from .fitting import Data, apply_sample_weight
+from .ingest import checked_targets
 from .predict import Inputs
 from .real_targets import RealTargets
 from ..inference import Rows
 from ..likelihoods import LIKELIHOODS, Likelihood, Ordinal, Softmax
-from ..numerics.validation import with_suggestions
+from ..likelihoods.bounded import listed
+from ..numerics.validation import warn_caller, with_suggestions
 
 # %% auto #0
-__all__ = ['SparsePEP']
+__all__ = ['MOST_FRACTIONS', 'starting_ordinal', 'require_levels', 'SparsePEP']
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307892
 OF_GROUPS = (
@@ -37,6 +39,50 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307893
+MOST_FRACTIONS = 100  # levels that are no whole numbers
+
+
+def starting_ordinal(data: Data) -> Ordinal:
+    """The likelihood of ordered classes at the start of training, whose levels are the values that
+    occur. Warns if they are negative or not consecutive.
+    """
+    rows = data.rows  # the sample may lack a class
+    levels = np.unique(rows.y) if isinstance(rows, Rows) else classes_of(rows)
+    require_levels(levels, rows.n_data)
+    if levels[0] < 0.0 or np.any(np.diff(levels) != 1.0):
+        warn_caller(
+            f"`y` holds the values {listed(levels)}, which are taken for {len(levels)} ordered "
+            "classes; values between them are none. Predictions are in the numbers of `y`.",
+            UserWarning,
+        )
+    places = np.searchsorted(levels, np.append(data.unique_rows.y, levels))
+    if len(levels) == 1:
+        return Ordinal.from_targets(levels)
+    return replace(Ordinal.from_targets(places), levels=tuple(levels))
+
+
+def require_levels(levels: ndarray, n_rows: int, called: str = "`y`") -> None:
+    """Raise a ValueError if the values (K,) in so many rows of targets, `called` so in messages,
+    are not the numbers of ordered classes.
+    """
+    if levels[0] == -1.0 and levels[-1] > 1.0:
+        raise ValueError(
+            f"{called} holds -1, which pandas writes for a missing category, beside the numbers of "
+            "ordered classes: leave these rows out, or number the classes from 0."
+        )
+    if len(levels) <= MOST_CLASSES and np.all(levels == np.round(levels)):
+        return
+    if len(levels) <= MOST_FRACTIONS and 2 * len(levels) <= n_rows:
+        return
+    odd = levels[(levels != np.round(levels)) | (levels < 0.0)]
+    value = [*odd, levels[-1]][0]
+    raise ValueError(
+        f"{called} must hold the numbers of ordered classes (0, 1, 2, ...) for the likelihood "
+        f"'ordinal'; got {value:g}, and {len(levels)} different values in {n_rows} rows; "
+        "for amounts, use SparsePEPRegressor."
+    )
+
+
 @with_suggestions
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEP(RealTargets):
@@ -80,6 +126,11 @@ class SparsePEP(RealTargets):
 
     likelihood: Likelihood | str = "gaussian"
 
+    @property
+    def _targets(self) -> TargetKind:
+        named = isinstance(self.likelihood, str) and self.likelihood == "ordinal"
+        return TargetKind(ordered=named or isinstance(self.likelihood, Ordinal))
+
     def __sklearn_tags__(self) -> Tags:
         """The tags of scikit-learn. Its score is a log density, not R², so it is not judged by
         R².
@@ -107,9 +158,7 @@ class SparsePEP(RealTargets):
                 "`noise_variance`."
             )
         if isinstance(likelihood, Ordinal) and isinstance(self.likelihood, str):
-            rows = data.rows  # the sample may lack a class
-            classes = np.unique(rows.y) if isinstance(rows, Rows) else classes_of(rows)
-            return Ordinal.from_targets(np.append(data.unique_rows.y, classes))
+            return starting_ordinal(data)
         return likelihood
 
     def predict_log_density(
@@ -122,6 +171,7 @@ class SparsePEP(RealTargets):
         """log p(y | X, training data) (S,) of each test row, in nats; of counts with the `exposure`
         (S,) of each row, if it is given, and `input_std` as in `predict`.
         """
+        y = checked_targets(self._targets, y)
         given = predict.Given(exposure, input_std)
         return predict.predict_log_density(self._fitted(), X, y, given=given)
 
@@ -140,6 +190,7 @@ class SparsePEP(RealTargets):
         """
         state = self._fitted()
         X, y, sample_weight = predict.compared_targets(state, X, y, sample_weight)
+        y = checked_targets(self._targets, y)
         density = predict.predict_log_density(state, X, y, given=predict.Given(exposure))
         if sample_weight is None:
             return float(np.mean(density))

@@ -5,6 +5,7 @@
 # %% ../../nbs/internals/estimators/ingest.ipynb #d37305e0
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_X_y, validate_data
 
+from ..data.cells import is_real, to_number
 from ..data.columns import ASKED, Columns, columns_if_mixed
 from ..data.encoder import Encoder, source_of
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
@@ -38,6 +40,7 @@ from sparse_pep.estimators.inputs import (
 )
 from ..inference import Rows
 from ..likelihoods import Likelihood
+from ..likelihoods.bounded import MENTIONED
 from sparse_pep.numerics.validation import (
     as_floats,
     require_finite,
@@ -82,7 +85,37 @@ class RawData:
 
 def checked_targets(kind: TargetKind, y: ArrayLike) -> ndarray:
     """y as an array. ValueError if its entries are not of this kind."""
-    return checked_labels(y) if kind.labels else checked_numbers(y)
+    if kind.labels:
+        return checked_labels(y)
+    return checked_numbers(numbers_of_categories(y) if kind.ordered else y)
+
+
+def numbers_of_categories(y: ArrayLike) -> ArrayLike:
+    """The numbers (N,) of ordered categories of pandas, 0, 1, ... unless they are increasing
+    numbers themselves. ValueError for other text, which has no order.
+    """
+    dtype = getattr(y, "dtype", None)
+    values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+    if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered:
+        first = next(iter(values.flat), 0.0)
+        if isinstance(first, str) and math.isnan(to_number(first)):
+            raise ValueError(
+                f"`y` holds text, {short_repr(first)}, which has no order: give "
+                "`pd.Categorical(y, categories=[...], ordered=True)` with the classes in their "
+                "order."
+            )
+        return y
+    categories = dtype.categories
+    if is_real(categories.dtype) and categories.is_monotonic_increasing:
+        return values
+    codes = np.asarray(pd.Categorical(values, dtype=dtype).codes, dtype=float)
+    named = " < ".join(map(str, categories[:MENTIONED].tolist()))
+    warn_caller(
+        f"the ordered categories of `y`, {named}, are read as the numbers 0, 1, ..., in which "
+        "predictions are made.",
+        UserWarning,
+    )
+    return np.where(codes < 0.0, np.nan, codes)
 
 
 def checked_numbers(y: ArrayLike) -> ndarray:
