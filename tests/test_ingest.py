@@ -1,6 +1,8 @@
 """An array in memory is looked at twice and copied twice on its way from the user to inference."""
 
+import re
 import tracemalloc
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -79,3 +81,46 @@ def test_X_is_looked_through_for_bad_cells_at_most_twice(road, data, monkeypatch
         counted(module, name)
     road(estimator, X, y)
     assert len(looks) <= 2
+
+
+ROWS = np.random.default_rng(0).uniform(0.0, 6.0, (40, 2))
+DAYS = pd.date_range("2021-01-01", periods=40)
+ODD = {  # column, warning
+    "code": (np.where(np.arange(40) % 10, ROWS[:, 1], -999.0), "'b' of `X` holds -999 in 4 of 40"),
+    "fill": (np.where(np.arange(40) % 10, ROWS[:, 1], 1e20), "'b' of `X` holds 1e\\+20 in 4 of 40"),
+    "once": (np.where(np.arange(40), ROWS[:, 1], -999.0), ""),
+    "in range": (np.linspace(0.0, 999.0, 20).repeat(2), ""),
+    "digits": (DAYS.strftime("%Y%m%d").astype(int), "'b' \\(days in the form 20210101\\)"),
+    "no day": (20210101 + np.arange(40), ""),
+}
+
+
+def frame_with(values, name="b"):
+    return pd.DataFrame({"a": ROWS[:, 0], name: values})
+
+
+def warnings_of(X, y, **arguments):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SparsePEPRegressor(n_inducing=5, training=None, **arguments).fit(X, y)
+    return [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("values, message", ODD.values(), ids=ODD)
+def test_numbers_that_mean_something_else_are_named(values, message, mixed):
+    X = frame_with(values)
+    if mixed:
+        X["kind"] = ["x", "y"] * 20
+    said = warnings_of(X, ROWS[:, 0])
+    assert len(said) == bool(message)
+    assert re.search(message, "".join(said))
+
+
+def test_codes_among_targets_and_times_in_columns_are_named():
+    y = np.where(np.arange(40) % 10, ROWS[:, 0], -9999.0)
+    assert re.search("`y` holds -9999 in 4 of 40 rows.* such rows out", warnings_of(ROWS, y)[0])
+    seconds = (DAYS - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
+    for values, what in ((seconds, "seconds since 1970"), (44197 + np.arange(40), "spreadsheet")):
+        assert what in warnings_of(frame_with(values, "date"), ROWS[:, 0])[0]
+        assert not warnings_of(frame_with(values, "lifetime"), ROWS[:, 0])

@@ -25,7 +25,7 @@ from ..likelihoods.bounded import listed
 from ..numerics.validation import warn_caller, with_suggestions
 
 # %% auto #0
-__all__ = ['MOST_FRACTIONS', 'starting_ordinal', 'require_levels', 'SparsePEP']
+__all__ = ['SparsePEP']
 
 # %% ../../nbs/internals/estimators/general.ipynb #98307892
 OF_GROUPS = (
@@ -38,11 +38,11 @@ OF_GROUPS = (
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-# %% ../../nbs/internals/estimators/general.ipynb #98307893
+# %% ../../nbs/internals/estimators/general.ipynb #5f0000a1
 MOST_FRACTIONS = 100  # levels that are no whole numbers
 
 
-def starting_ordinal(data: Data) -> Ordinal:
+def starting_ordinal(data: Data) -> Likelihood:
     """The likelihood of ordered classes at the start of training, whose levels are the values that
     occur. Warns if they are negative or not consecutive.
     """
@@ -51,8 +51,8 @@ def starting_ordinal(data: Data) -> Ordinal:
     require_levels(levels, rows.n_data)
     if levels[0] < 0.0 or np.any(np.diff(levels) != 1.0):
         warn_caller(
-            f"`y` holds the values {listed(levels)}, which are taken for {len(levels)} ordered "
-            "classes; values between them are none. Predictions are in the numbers of `y`.",
+            f"`y` holds the values {listed(levels.tolist())}, which are taken for {len(levels)} "
+            "ordered classes; values between them are none. Predictions are in the numbers of `y`.",
             UserWarning,
         )
     places = np.searchsorted(levels, np.append(data.unique_rows.y, levels))
@@ -82,7 +82,7 @@ def require_levels(levels: ndarray, n_rows: int, called: str = "`y`") -> None:
         "for amounts, use SparsePEPRegressor."
     )
 
-
+# %% ../../nbs/internals/estimators/general.ipynb #98307893
 @with_suggestions
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEP(RealTargets):

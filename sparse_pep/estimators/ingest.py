@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -164,6 +165,107 @@ class Ingested:
     columns: InputColumns
     observed: RawData | None = None
 
+# %% ../../nbs/internals/estimators/ingest.ipynb #5f0000a2
+CODES = np.array(  # of missing values
+    [
+        *(sign * (10.0**n - 1.0) for sign in (-1, 1) for n in range(2, 8)),
+        *(-32768.0, 32767.0, -2147483648.0, 2147483647.0, 1e20, -1e20, 1e30, -1e30, 1e36, -1e36),
+        *(float(np.float32(9.969209968386869e36)), 9.969209968386869e36),
+        *(float(sign * np.finfo(np.float32).max) for sign in (-1, 1)),
+    ]
+)
+
+
+def code_in(values: ndarray, ends: tuple[float, float]) -> float | None:
+    """The number at one of the `ends` of some values (N,) that stands for missing ones by its
+    looks: it is one of the usual codes, occurs twice, and is farther from the others than these are
+    from each other.
+    """
+    for code in CODES[np.isin(CODES, ends)].tolist():
+        others = values[values != code]
+        spread = 0.0
+        if 0 < len(others) < len(values) - 1:
+            spread = np.ptp(others)
+        if 0.0 < spread < np.min(np.abs(others - code)):
+            return code
+    return None
+
+
+def code_text(values: ndarray, code: float, called: str) -> str:
+    """What is said of a code among the values (N,) of a column."""
+    others = values[values != code]
+    count = len(values) - len(others)
+    return (
+        f"{called} holds {code:.10g} in {count} of {len(values)} rows, and otherwise "
+        f"{others.min():.6g} to {others.max():.6g}"
+    )
+
+
+def looks_like_days(values: ndarray) -> bool:
+    """Whether numbers (N,) have the form 20210305 of a year, a month and a day."""
+    month = values // 100 % 100
+    day = values % 100
+    within = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+    return bool(np.all(within & (day == np.round(day))))
+
+
+DATED = re.compile(
+    r"(?i:(^|[\W_])(date|datetime|time|timestamp|epoch|unix|ts|dt|day|at|when)s?($|[\W_\d]))"
+)
+COUNTED_TIMES = {  # from a time to a later one, of this century or shortly before
+    "seconds since 1970": (5e8, 4.2e9),
+    "milliseconds since 1970": (5e11, 4.2e12),
+    "the days of a spreadsheet": (20_000.0, 60_000.0),
+}
+
+
+def form_of_times(values: ndarray, name: str, ends: tuple[float, float]) -> str:
+    """What the numbers (N,) of a column between these `ends` are as times, in words; "" if they do
+    not look like it.
+    """
+    least, most = ends
+    if 19000101.0 <= least < most <= 21001231.0 and looks_like_days(values):
+        return f"days in the form {values[0]:.0f}"
+    if not DATED.search(name) or least == most:
+        return ""
+    fits = (form for form, (low, high) in COUNTED_TIMES.items() if low <= least and most <= high)
+    return next(fits, "")
+
+
+def warn_of_odd_numbers(data: Data, columns: InputColumns) -> None:
+    """Warn of numbers that stand for missing values or for times by their looks."""
+    rows = data.rows if isinstance(data.rows, Rows) else data.sample
+    numbers = columns.origins
+    if columns.table is not None:
+        numbers = [column.name for column in columns.table.columns if column.kind == "number"]
+    inputs, targets = data.moments
+    codes = []
+    times = []
+    for d, name in enumerate(columns.input_names or columns.origins):
+        ends = (inputs.least[d], inputs.most[d])
+        if name in numbers and (code := code_in(rows.X[:, d], ends)) is not None:
+            codes.append(code_text(rows.X[:, d], code, f"column {name!r} of `X`"))
+        if name in numbers and (form := form_of_times(rows.X[:, d], name, ends)):
+            times.append(f"{name!r} ({form})")
+    advice = "such cells empty (NaN)"
+    if rows.y.dtype.kind == "f" and rows.y.ndim == 1:
+        ends = (targets.least[0], targets.most[0])
+        if (code := code_in(rows.y, ends)) is not None:
+            codes.insert(0, code_text(rows.y, code, "`y`"))
+            advice = "such rows out"
+    if codes:
+        warn_caller(
+            f"{'; '.join(codes[:5])}. If this stands for a missing value, leave {advice}; it is "
+            "fitted as a number.",
+            UserWarning,
+        )
+    if times:
+        warn_caller(
+            f"columns of `X` look like times and are fitted as numbers: {', '.join(times[:5])}. "
+            "Write dates, such as 2021-03-05, or convert the column with `pandas.to_datetime`.",
+            UserWarning,
+        )
+
 # %% ../../nbs/internals/estimators/ingest.ipynb #fe527110
 def ingest(
     options: Arguments, raw: RawData, run: Run, columns: InputColumns | None = None
@@ -190,6 +292,8 @@ def ingest(
     else:
         ingested = ingest_source(options, source, run, columns, warn=source is not raw.X)
     require_local_in_blocks(options, ingested.data)
+    if columns is None:
+        warn_of_odd_numbers(ingested.data, ingested.columns)
     return ingested
 
 
