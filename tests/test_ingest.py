@@ -90,7 +90,10 @@ ODD = {  # column, warning
     "fill": (np.where(np.arange(40) % 10, ROWS[:, 1], 1e20), "'b' of `X` holds 1e\\+20 in 4 of 40"),
     "once": (np.where(np.arange(40), ROWS[:, 1], -999.0), ""),
     "in range": (np.linspace(0.0, 999.0, 20).repeat(2), ""),
-    "digits": (DAYS.strftime("%Y%m%d").astype(int), "'b' \\(days in the form 20210101\\)"),
+    "digits": (
+        DAYS.strftime("%Y%m%d").astype(int),
+        "'b' of `X` looks like times \\(days in the form 20210101\\)",
+    ),
     "no day": (20210101 + np.arange(40), ""),
 }
 
@@ -124,3 +127,18 @@ def test_codes_among_targets_and_times_in_columns_are_named():
     for values, what in ((seconds, "seconds since 1970"), (44197 + np.arange(40), "spreadsheet")):
         assert what in warnings_of(frame_with(values, "date"), ROWS[:, 0])[0]
         assert not warnings_of(frame_with(values, "lifetime"), ROWS[:, 0])
+
+
+def test_row_numbers_of_numeric_tables_and_levels_spelled_alike_are_named():
+    assert (
+        "'id' of `X` identifies rows" in warnings_of(frame_with(np.arange(40), "id"), ROWS[:, 0])[0]
+    )
+    assert not warnings_of(frame_with(np.arange(40) // 2, "id"), ROWS[:, 0])
+    spelled = frame_with(["yes", "Yes", "YES", "no"] * 10)
+    assert "'YES', 'Yes', 'yes', which differ in capitals" in warnings_of(spelled, ROWS[:, 0])[0]
+
+
+@pytest.mark.parametrize("dates", [("2021-03-05", "05.03.2021"), ("13/04/2021", "04/13/2021")])
+def test_dates_in_two_forms_are_refused_with_both(dates):
+    with pytest.raises(ValueError, match=f"two forms, '{dates[0]}' and '{dates[1]}'"):
+        SparsePEPRegressor().fit(frame_with([*dates] * 20), ROWS[:, 0])

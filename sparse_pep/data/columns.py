@@ -479,9 +479,28 @@ def likely_kind(name: str, seen: ColumnStats, option: str) -> str:
         return "number"
     if any(seen.all_are(form) for form in FORMS):
         return "date"
+    refuse_two_forms(name, seen)
     refuse_odd_numbers(name, seen, option)
     refuse_odd_cells(name, seen, option)
     return "category"
+
+
+def refuse_two_forms(name: str, seen: ColumnStats) -> None:
+    """Raise a ValueError if all cells of a column are dates, but not of one form."""
+    texts = [text for text in seen.texts if text.casefold() not in ABSENT]
+    forms = [form for form in FORMS if seen.form(form).count]
+    if len(forms) < 2:
+        return
+    dated = np.array([~np.isnan(days_in(texts, form)) for form in forms])
+    if not dated.any(axis=0).all():
+        return
+    most = int(np.argmax(dated.sum(axis=1)))
+    one = texts[int(np.argmax(dated[most]))]
+    other = texts[int(np.argmin(dated[most]))]
+    raise ValueError(
+        f"column {name!r} holds dates in two forms, {one[:40]!r} and {other[:40]!r}; write them "
+        "alike."
+    )
 
 
 def date_form(name: str, seen: ColumnStats, option: str) -> str:
@@ -683,6 +702,14 @@ def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
         return left_out(name, reason + "learn about them")
     done = levels_kept(len(frequent), n_rare, seen.empty)
     return Column(name, "category", done, tuple(sorted(frequent)), n_rare > 0, gaps)
+
+
+def spelled_alike(levels: Sequence[str]) -> list[str]:
+    """The first levels that differ in capitals only; empty if there are none."""
+    groups: dict[str, list[str]] = {}
+    for level in levels:
+        groups.setdefault(level.casefold(), []).append(level)
+    return next((group for group in groups.values() if len(group) > 1), [])
 
 
 def frequent_levels(counts: Counter[str], least: float) -> list[str]:

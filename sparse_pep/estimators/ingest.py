@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,14 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_X_y, validate_data
 
 from ..data.cells import is_real, to_number
-from ..data.columns import ASKED, Columns, columns_if_mixed
+from sparse_pep.data.columns import (
+    ASKED,
+    ENOUGH_ROWS,
+    NUMBERING,
+    Columns,
+    columns_if_mixed,
+    spelled_alike,
+)
 from ..data.encoder import Encoder, source_of
 from ..data.sources import Source, chosen_rows, require_counted, require_targets
 from .arguments import Arguments, TargetKind, require_power
@@ -219,8 +226,8 @@ COUNTED_TIMES = {  # from a time to a later one, of this century or shortly befo
 }
 
 
-def form_of_times(values: ndarray, name: str, ends: tuple[float, float]) -> str:
-    """What the numbers (N,) of a column between these `ends` are as times, in words; "" if they do
+def form_of_times(values: ndarray, ends: tuple[float, float], name: str) -> str:
+    """What the numbers (N,) of a column between the `ends` are as times, in words; "" if they do
     not look like it.
     """
     least, most = ends
@@ -232,39 +239,65 @@ def form_of_times(values: ndarray, name: str, ends: tuple[float, float]) -> str:
     return next(fits, "")
 
 
-def warn_of_odd_numbers(data: Data, columns: InputColumns) -> None:
-    """Warn of numbers that stand for missing values or for times by their looks."""
-    rows = data.rows if isinstance(data.rows, Rows) else data.sample
+class NumberColumn(NamedTuple):
+    """A column of numbers: how messages call it, its name, some of its values, and its ends."""
+
+    called: str
+    name: str
+    values: ndarray
+    ends: tuple[float, float]
+
+
+def warn_if_numbering(column: NumberColumn) -> None:
+    """Warn if a column only identifies rows, as its name says."""
+    values = column.values
+    if len(values) < ENOUGH_ROWS or not NUMBERING.search(column.name):
+        return
+    if np.all(values == np.round(values)) and len(np.unique(values)) == len(values):
+        warn_caller(
+            f"{column.called} identifies rows, as its name and its values say, and is an input all "
+            "the same; if it means nothing, drop it.",
+            UserWarning,
+        )
+
+
+def number_columns(data: Data, columns: InputColumns, rows: Rows) -> Iterator[NumberColumn]:
+    """Yield the targets, if they are numbers, and the columns of X that are numbers to the user,
+    with the values in some `rows`.
+    """
+    inputs, targets = data.moments
+    if rows.y.dtype.kind == "f" and rows.y.ndim == 1:
+        yield NumberColumn("`y`", "", rows.y, (targets.least[0], targets.most[0]))
     numbers = columns.origins
     if columns.table is not None:
         numbers = [column.name for column in columns.table.columns if column.kind == "number"]
-    inputs, targets = data.moments
-    codes = []
-    times = []
     for d, name in enumerate(columns.input_names or columns.origins):
-        ends = (inputs.least[d], inputs.most[d])
-        if name in numbers and (code := code_in(rows.X[:, d], ends)) is not None:
-            codes.append(code_text(rows.X[:, d], code, f"column {name!r} of `X`"))
-        if name in numbers and (form := form_of_times(rows.X[:, d], name, ends)):
-            times.append(f"{name!r} ({form})")
-    advice = "such cells empty (NaN)"
-    if rows.y.dtype.kind == "f" and rows.y.ndim == 1:
-        ends = (targets.least[0], targets.most[0])
-        if (code := code_in(rows.y, ends)) is not None:
-            codes.insert(0, code_text(rows.y, code, "`y`"))
-            advice = "such rows out"
-    if codes:
-        warn_caller(
-            f"{'; '.join(codes[:5])}. If this stands for a missing value, leave {advice}; it is "
-            "fitted as a number.",
-            UserWarning,
-        )
-    if times:
-        warn_caller(
-            f"columns of `X` look like times and are fitted as numbers: {', '.join(times[:5])}. "
-            "Write dates, such as 2021-03-05, or convert the column with `pandas.to_datetime`.",
-            UserWarning,
-        )
+        if name in numbers:
+            ends = (inputs.least[d], inputs.most[d])
+            yield NumberColumn(f"column {name!r} of `X`", str(name), rows.X[:, d], ends)
+
+
+def warn_of_odd_numbers(data: Data, columns: InputColumns) -> None:
+    """Warn of numbers that by their looks stand for missing values or for times, or number the
+    rows.
+    """
+    rows = data.rows if isinstance(data.rows, Rows) else data.sample
+    for column in number_columns(data, columns, rows):
+        if (code := code_in(column.values, column.ends)) is not None:
+            advice = "such cells empty (NaN)" if column.name else "such rows out"
+            warn_caller(
+                f"{code_text(column.values, code, column.called)}. If this stands for a missing "
+                f"value, leave {advice}; it is fitted as a number.",
+                UserWarning,
+            )
+        if column.name and (form := form_of_times(column.values, column.ends, column.name)):
+            warn_caller(
+                f"{column.called} looks like times ({form}) and is fitted as a number. Write "
+                "dates, such as 2021-03-05, or convert the column with `pandas.to_datetime`.",
+                UserWarning,
+            )
+        if columns.names is not None and columns.table is None:
+            warn_if_numbering(column)
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #fe527110
 def ingest(
@@ -398,7 +431,9 @@ def has_gaps(X: ndarray) -> bool:
 
 
 def warn_of_dropped_columns(table: Columns) -> None:
-    """Warn of columns that are left out although the user did not name them."""
+    """Warn of columns that are left out although the user did not name them, and of levels that
+    may be one.
+    """
     dropped = [
         f"{column.name!r} ({column.done})"
         for column in table.columns
@@ -411,6 +446,14 @@ def warn_of_dropped_columns(table: Columns) -> None:
             "warning, name it in `column_types`.",
             UserWarning,
         )
+    for column in table.columns:
+        if alike := spelled_alike(column.levels):
+            warn_caller(
+                f"column {column.name!r} of `X` has the levels {', '.join(map(repr, alike))}, "
+                "which differ in capitals only and are levels of their own; if they are one, write "
+                "them alike.",
+                UserWarning,
+            )
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #0fc6d342
 def ingest_source(
