@@ -692,30 +692,38 @@ def test_cut_points_from_targets_predict_the_frequencies():
         Ordinal.from_targets([0, -1])
 
 
-def test_levels_only_rename_ordered_classes():
-    plain = Ordinal((-1.2, 0.8))
-    named = Ordinal((-1.2, 0.8), levels=(0.5, 10.0, 30.0))
+LEVELS = Ordinal((-1.2, 0.8), levels=(0.5, 10.0, 30.0))
+UNNAMED = Ordinal((-1.2, 0.8))
+GRADE_F = np.array([-1.0, 3.0, 1.5])
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0])
+def test_levels_only_rename_ordered_classes(power):
     y = np.array([0.0, 1.0, 2.0])
-    names = np.array(named.levels)
-    f = np.array([-1.0, 3.0, 1.5])
+    names = np.array(LEVELS.levels)
+    tilted = LEVELS.tilted(names, GRADE_F, np.ones(3), power)
+    assert_array_equal(tilted.log_z, UNNAMED.tilted(y, GRADE_F, np.ones(3), power).log_z)
+    assert_array_equal(LEVELS.terms(names, GRADE_F), UNNAMED.terms(y, GRADE_F))
+
+
+def test_predictions_of_ordered_classes_are_in_their_levels():
     one = np.ones(3)
-    for power in (0.0, 0.5, 1.0):
-        tilted = (part.tilted(of, f, one, power) for part, of in ((plain, y), (named, names)))
-        assert_array_equal(*(result.log_z for result in tilted))
-    assert_array_equal(plain.terms(y, f), named.terms(names, f))
-    assert_array_equal(named.predict_proba(f, one), plain.predict_proba(f, one))
-    assert_array_equal(named.predict(f, one)[0], plain.predict_proba(f, one) @ names)
-    assert_array_equal(named.quantile(0.7, f, one), names[plain.quantile(0.7, f, one).astype(int)])
-    assert set(named.sample(np.zeros(99), np.random.default_rng(0))) == set(named.levels)
-    proba = plain.predict_proba(f, one)
-    assert_allclose(named.probability(0.5 * one, 30.0 * one, f, one), proba[:, 1])
-    assert_allclose(named.share(29.0 * one, f, one), proba[:, 0] + proba[:, 1])
+    names = np.array(LEVELS.levels)
+    proba = UNNAMED.predict_proba(GRADE_F, one)
+    assert_array_equal(LEVELS.predict(GRADE_F, one)[0], proba @ names)
+    places = UNNAMED.quantile(0.7, GRADE_F, one).astype(int)
+    assert_array_equal(LEVELS.quantile(0.7, GRADE_F, one), names[places])
+    assert set(LEVELS.sample(np.zeros(99), np.random.default_rng(0))) == set(LEVELS.levels)
+    assert_allclose(LEVELS.probability(0.5 * one, 30.0 * one, GRADE_F, one), proba[:, 1])
+    assert_allclose(LEVELS.share(29.0 * one, GRADE_F, one), proba[:, 0] + proba[:, 1])
+
+
+def test_levels_are_kept_and_checked():
+    assert LEVELS.with_parameters(LEVELS.parameters()).levels == LEVELS.levels
     gapped = Ordinal((-1.2, 0.8), levels=(-1.0, 0.0, 2.0))
     assert_array_equal(gapped.check(gapped.levels), gapped.levels)
-    trained = named.with_parameters(named.parameters())
-    assert trained.levels == named.levels
     with pytest.raises(ValueError, match="one of the levels 0.5, 10, 30 .* got 20.0 in row 1"):
-        named.check([10.0, 20.0])
+        LEVELS.check([10.0, 20.0])
     with pytest.raises(ValueError, match="`levels` must be increasing numbers, 3 for 2"):
         Ordinal((-1.2, 0.8), levels=(0.0, 1.0))
 
