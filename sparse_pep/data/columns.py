@@ -479,9 +479,9 @@ def likely_kind(name: str, seen: ColumnStats, option: str) -> str:
         return "number"
     if any(seen.all_are(form) for form in FORMS):
         return "date"
-    refuse_two_forms(name, seen)
     refuse_odd_numbers(name, seen, option)
     refuse_odd_cells(name, seen, option)
+    refuse_two_forms(name, seen)
     return "category"
 
 
