@@ -1355,6 +1355,70 @@ def test_advice_on_points_names_a_page_that_fits_the_noise(noise, page):
     assert f"(see the page “{page}”)" in text
 
 
+def advised(model):
+    """The lines of advice of a fitted model."""
+    return [row[1] for row in model.summary_rows() if row[0] == "advice"]
+
+
+def runs_of_simulator(n_rows, seed=0):
+    """A smooth function of four inputs without noise."""
+    inputs = np.random.default_rng(seed).uniform(size=(n_rows, 4))
+    return inputs, np.sin(3.0 * inputs @ [1.0, 0.7, 0.4, 0.2]) + inputs[:, 0] * inputs[:, 1]
+
+
+def test_advice_asks_for_no_more_points_than_rows_and_for_no_other_noise_without_noise():
+    X, y = runs_of_simulator(60)
+    text = " ".join(advised(SparsePEPRegressor(n_inducing=40, random_state=0).fit(X, y)))
+    asked = re.search(r"(\d+) raise the bound", text)
+    assert asked is None or int(asked[1]) <= 60
+    wave = np.sin(40.0 * X[:, :1])
+    text = " ".join(advised(SparsePEPRegressor(random_state=0).fit(X[:, :1], wave[:, 0])))
+    for words in ("SparsePEP(", "lower `power`"):
+        assert words not in text
+
+
+def test_advice_to_have_more_points_helps_where_it_is_followed():
+    X, y = runs_of_simulator(300)
+    new, truth = runs_of_simulator(200, seed=1)
+    few = SparsePEPRegressor(n_inducing=15, random_state=0).fit(X, y)
+    (text,) = [line for line in advised(few) if "larger `n_inducing`" in line]
+    asked = int(re.search(r"(\d+) raise the bound", text)[1])
+    more = SparsePEPRegressor(n_inducing=asked, random_state=0).fit(X, y)
+    errors = [np.mean((model.predict(new) - truth) ** 2) for model in (few, more)]
+    assert errors[1] < 0.7 * errors[0]
+
+
+@pytest.mark.parametrize("likelihood", ["student_t", "heteroscedastic_gaussian"])
+def test_advice_on_noise_raises_the_log_density_where_it_is_followed(likelihood):
+    rng = np.random.default_rng(0)
+
+    def drawn(n_rows):
+        X = rng.uniform(0.0, 6.0, (n_rows, 1))
+        noise = rng.normal(size=n_rows) * np.exp(X[:, 0] - 4.0)
+        if likelihood == "student_t":
+            noise = 0.1 * rng.standard_t(1.5, size=n_rows)
+        return X, np.sin(X[:, 0]) + noise
+
+    X, y = drawn(400)
+    plain = SparsePEPRegressor(n_inducing=20, random_state=0).fit(X, y)
+    assert any(f"SparsePEP(likelihood='{likelihood}')" in line for line in advised(plain))
+    other = SparsePEP(likelihood=likelihood, n_inducing=20, random_state=0).fit(X, y)
+    new = drawn(400)
+    assert np.mean(other.predict_log_density(*new)) > np.mean(plain.predict_log_density(*new)) + 0.1
+
+
+def test_advice_on_the_jitter_lowers_the_error_where_it_is_followed():
+    X = np.random.default_rng(0).uniform(size=(300, 1))
+    plain = SparsePEPRegressor(random_state=0).fit(X, np.sin(40.0 * X[:, 0]))
+    assert any("try a smaller `jitter`" in line for line in advised(plain))
+    new = np.linspace(0.05, 0.95, 200)[:, None]
+    lower = SparsePEPRegressor(jitter=1e-11, random_state=0).fit(X, np.sin(40.0 * X[:, 0]))
+    errors = [
+        np.mean((model.predict(new) - np.sin(40.0 * new[:, 0])) ** 2) for model in (plain, lower)
+    ]
+    assert errors[1] < errors[0]
+
+
 def monthly_series(n_months):
     """Dates, and a rising wave of a year with noise that hangs together."""
     dates = pd.date_range("2000-01-15", periods=n_months, freq=pd.DateOffset(months=1))

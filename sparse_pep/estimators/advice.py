@@ -52,6 +52,7 @@ class Gains(NamedTuple):
     tails: float = 0.0
     varying: float = 0.0
     points: float = np.nan
+    n_points: int = 0  # of which this is the gain
 
 
 def gains(state: FittedState) -> Gains:
@@ -64,7 +65,7 @@ def gains(state: FittedState) -> Gains:
         return Gains()
     order = np.random.default_rng(0).permutation(rows.n_data)
     tails, varying = noise_gains(state, training, rows.at(order[:RESIDUAL_ROWS]))
-    return Gains(tails, varying, points_gain(state, rows.at(order[:POINT_ROWS])))
+    return Gains(tails, varying, *points_gain(state, rows.at(order[:POINT_ROWS])))
 
 
 def plain_rows(state: FittedState, problem: Problem) -> Rows | None:
@@ -88,25 +89,27 @@ def noise_gains(state: FittedState, training: TrainingData, rows: Rows) -> tuple
     return gains_of_noise(rows.X[proper], z[proper])
 
 
-def points_gain(state: FittedState, rows: Rows) -> float:
-    """By how much twice as many inducing points raise the bound at power 0 for these training
-    rows, or NaN where this does not tell.
+def points_gain(state: FittedState, rows: Rows) -> tuple[float, int]:
+    """By how much twice as many inducing points, or one at each row, raise the bound at power 0 for
+    these training rows, or NaN where this does not tell, and how many these are.
     """
     features = state.model.features
     steady = np.max(state.settings.power) <= STEADY_POWER
     if not isinstance(features, InducingPoints) or state.local is not None or not steady:
-        return np.nan
-    Z = greedy_points(state.kernel, rows.X, 2 * len(features), first=features.Z)
+        return np.nan, 0
+    size = max(len(features), min(2 * len(features), rows.n_data))
+    Z = greedy_points(state.kernel, rows.X, size, first=features.Z)
     larger = replace(state.model, features=InducingPoints(Z))
     jitter = state.settings.jitter
     before = bound_per_row(state.model, rows, jitter)
-    return float(bound_per_row(larger, rows, jitter) - before)
+    return float(bound_per_row(larger, rows, jitter) - before), len(Z)
 
 # %% ../../nbs/internals/estimators/advice.ipynb #a0e32208
 # of the prior variance of f
 SMALL_SHARE = 0.01
 LARGE_SHARE = 0.2
 LITTLE_NOISE = 0.01  # of the variance of the targets, below which noise has not exploded
+NO_NOISE = 1e-4  # likewise, below which the errors are those of the approximation
 WORTH = Gains(tails=0.05, varying=0.1, points=0.015)  # nats per row
 
 
@@ -133,6 +136,11 @@ class Judgement:
     def noise_variance(self) -> float:
         """The smallest noise variance, or ∞ if the likelihood has none."""
         return np.min(getattr(self.state.likelihood, "noise_variance", np.inf))
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether there is noise whose distribution matters."""
+        return bool(self.noise_variance > NO_NOISE * self.record["target_variance"])
 
     @property
     def highest_power(self) -> float:
@@ -210,7 +218,7 @@ def advice_on_points(fit: Judgement) -> Iterator[str]:
     if fit.needs_points:
         text = (
             "a larger `n_inducing` is likely to predict better: "
-            f"{2 * len(fit.state.model.features)} raise the bound at power 0 by "
+            f"{fit.gains.n_points} raise the bound at power 0 by "
             f"{fit.gains.points:.2g} nats per row (or let 'auto' find how many)"
         )
         yield with_page(text, page_on_points(fit))
@@ -218,18 +226,31 @@ def advice_on_points(fit: Judgement) -> Iterator[str]:
 
 def advice_on_noise(fit: Judgement) -> Iterator[str]:
     """The errors have heavy tails, or the noise varies with the inputs."""
-    tails, varying, _ = fit.gains
-    if fit.learned and tails > max(WORTH.tails, varying):
+    if not (fit.learned and fit.is_noisy):
+        return
+    tails = fit.gains.tails
+    varying = fit.gains.varying
+    if tails > max(WORTH.tails, varying):
         yield (
             "the errors have heavy tails: `SparsePEP(likelihood='student_t')` is likely "
-            f"to fit better, by about {tails:.2g} nats per row"
+            f"to raise the log density by about {tails:.2g} nats per row; the error may stay"
         )
-    if fit.learned and varying > max(WORTH.varying, tails):
+    if varying > max(WORTH.varying, tails):
         yield (
             "the noise varies with the inputs: "
-            "`SparsePEP(likelihood='heteroscedastic_gaussian')` is likely to fit better, "
-            f"by about {varying:.2g} nats per row"
+            "`SparsePEP(likelihood='heteroscedastic_gaussian')` is likely to raise the log "
+            f"density by about {varying:.2g} nats per row; the error may stay"
         )
+
+
+def advice_on_gains(fit: Judgement) -> Iterator[str]:
+    """Advice on points and on noise, that with the larger gain first."""
+    of_points = list(advice_on_points(fit))
+    of_noise = list(advice_on_noise(fit))
+    if fit.needs_points and fit.gains.points >= max(fit.gains.tails, fit.gains.varying):
+        of_noise = []  # which more points may change
+    yield from of_noise
+    yield from of_points
 
 # %% ../../nbs/internals/estimators/advice.ipynb #193319ce
 WIDE_GAP = 0.01  # nats per row between the bounds
@@ -285,11 +306,10 @@ def advice_on_jitter(fit: Judgement) -> Iterator[str]:
         )
         yield with_page(text, page)
     _, floor = fit.coincidence
-    if fit.noise_variance < NOISE_FLOOR * floor:
+    if fit.noise_variance < NOISE_FLOOR * floor and not fit.needs_points:
         text = (
             f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise "
-            f"variance {fit.noise_variance:.1g} may be due to it: try a smaller `jitter`, or fewer "
-            "inducing points"
+            f"variance {fit.noise_variance:.1g} may be due to it: try a smaller `jitter`"
         )
         yield with_page(text, page)
 
@@ -309,7 +329,7 @@ def advice_on_integrals(fit: Judgement) -> Iterator[str]:
 
 # %% ../../nbs/internals/estimators/advice.ipynb #92f0d251
 MANY_LENGTHSCALES = 0.5  # of the number of rows
-SMALL_NOISE = {False: 1e-6, True: 1e-2}  # of the variance of the targets; at powers above 0.5
+SMALL_NOISE = 1e-2  # of the variance of the targets; at powers above 0.5
 NEAR_ONE = 0.8  # power, above which intervals of these likelihoods are too short
 OFTEN_TOO_SHORT = (StudentT, HeteroscedasticGaussian)
 
@@ -326,12 +346,11 @@ def advice_on_parameters(fit: Judgement) -> Iterator[str]:
             "of the data (`priors='weak'`), leave columns out, or add rows"
         )
         yield with_page(text, "Lengthscales at their limits")
-    share = SMALL_NOISE[bool(fit.highest_power > 0.5)]
-    if fit.noise_variance < share * fit.record["target_variance"]:
+    is_small = fit.noise_variance < SMALL_NOISE * fit.record["target_variance"]
+    if fit.highest_power > STEADY_POWER and is_small:
         text = (
             "the noise variance is very small, which near power 1 is often an artefact: "
-            "compare with a lower `power`; for data with outliers use "
-            "`SparsePEP(likelihood='student_t')`"
+            "compare with a lower `power`"
         )
         yield with_page(text, "Noise that vanishes")
     if fit.highest_power > NEAR_ONE and isinstance(fit.state.likelihood, OFTEN_TOO_SHORT):
@@ -344,8 +363,7 @@ def advice_on_parameters(fit: Judgement) -> Iterator[str]:
 
 ASPECTS = (
     advice_on_training,
-    advice_on_points,
-    advice_on_noise,
+    advice_on_gains,
     advice_on_number,
     advice_on_jitter,
     advice_on_parameters,
