@@ -10,7 +10,7 @@ from conftest import exact_numbers
 from numpy.testing import assert_allclose
 from reference.compare import error
 
-from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.features import Fourier, InducingPoints
 from sparse_pep.inference import Problem, Rows
@@ -18,7 +18,15 @@ from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential,
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, model_evidence, model_gradient
-from sparse_pep.observations import Difference, Mean, Observed, Slope, SlopeSign, Value
+from sparse_pep.observations import (
+    Difference,
+    Mean,
+    Observed,
+    Slope,
+    SlopeSign,
+    Value,
+    WeightedSum,
+)
 
 
 def observation(row, y=None, **noise):
@@ -275,3 +283,83 @@ def test_a_linear_mean_function_is_observed_through_every_functional():
             other = model.with_parameters(model.parameters() | parts)
             ends.append(model_evidence(other, problem).log_evidence)
         assert abs((ends[0] - ends[1]) / 2e-5 - entry) < 1e-5 * (1.0 + abs(entry))
+
+
+def f_of(x):
+    return 5.0 + np.sin(2.0 * x[..., 0])
+
+
+RANDOM = np.random.default_rng(3)
+PLACES = RANDOM.uniform(-2.0, 2.0, (60, 1))
+STRIPS = np.sort(RANDOM.uniform(-2.0, 2.0, (40, 2)), axis=1)
+LENGTH = STRIPS[:, 1:] - STRIPS[:, :1]
+INSIDE = (STRIPS[:, :1] + LENGTH * (np.arange(20) + 0.5) / 20)[..., None]
+TOTALS = (LENGTH / 20 * f_of(INSIDE)).sum(axis=1) + 0.01 * RANDOM.normal(size=40)
+OPEN = {"n_inducing": 15, "random_state": 0, "training": "lbfgs"}
+
+
+def test_a_weighted_sum_of_a_fitted_function_has_the_covariance_of_its_values():
+    y = f_of(PLACES) + 0.05 * RANDOM.normal(size=60)
+    model = SparsePEPRegressor(**OPEN).fit(PLACES, y)
+    grid = np.linspace(-2.0, 2.0, 31)[:, None]
+    weights = RANDOM.normal(size=(2, 31))
+    mean, cov = model.predict(grid, return_cov=True)
+    cov = cov - model.noise_std_**2 * np.eye(31)
+    found, var = model.predict_f(WeightedSum(np.stack([grid, grid]), weights))
+    assert_allclose(found, weights @ mean)
+    assert_allclose(var, np.sum((weights @ cov) * weights, axis=1), rtol=1e-6)
+    ends = WeightedSum([[[1.0], [0.2]]], [1.0, -1.0])
+    assert_allclose(model.predict_f(ends), model.predict_f(Difference([[1.0]], [[0.2]])))
+
+
+@pytest.mark.parametrize("others", ["none", "values", "shorter sums", "slopes"])
+def test_totals_tell_the_function(others, tmp_path):
+    observations = [WeightedSum(INSIDE, LENGTH / 20 * np.ones(20), TOTALS)]
+    if others == "values":
+        observations.insert(0, Value(PLACES[:5], f_of(PLACES[:5])))
+    if others == "shorter sums":
+        ends = WeightedSum(
+            INSIDE[:, [0, -1]], [-1.0, 1.0], f_of(INSIDE[:, -1]) - f_of(INSIDE[:, 0])
+        )
+        observations.append(ends)
+    if others == "slopes":
+        observations.append(SlopeSign([[0.0]], 0))
+    model = SparsePEPRegressor(**OPEN).fit(observations)
+    test = np.linspace(-1.5, 1.5, 9)[:, None]
+    assert_allclose(model.predict(test), f_of(test), atol=0.15)
+    assert np.isfinite(model.leave_one_out()).all()
+    left_out, _ = model.leave_one_out_f()
+    rows = slice(5, 45) if others == "values" else slice(0, 40)
+    assert_allclose(left_out[rows], TOTALS, atol=0.3)
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    question = WeightedSum(INSIDE, LENGTH / 20 * np.ones(20))
+    assert_allclose(again.predict_f(question), model.predict_f(question), rtol=1e-12)
+    assert_allclose(model.predict_f(question)[0], TOTALS, atol=0.1)
+
+
+def test_averages_of_counts_have_exposures():
+    log_rate = np.mean(f_of(INSIDE) - 4.0, axis=1)
+    exposure = np.exp(RANDOM.normal(3.0, 1.0, 40))
+    counts = RANDOM.poisson(exposure * np.exp(log_rate))
+    averages = WeightedSum(INSIDE, np.full(20, 0.05), counts)
+    model = SparsePEP(likelihood="poisson", **OPEN).fit([averages], exposure=exposure)
+    mean, var = model.predict_f(WeightedSum(INSIDE, np.full(20, 0.05)))
+    assert np.mean(np.abs(mean - log_rate) < 2.0 * np.sqrt(var)) > 0.8
+
+
+@pytest.mark.parametrize(
+    "points, weights, words",
+    [
+        (np.zeros((3, 2)), [1.0, 1.0], "`points` of WeightedSum must be finite numbers of shape"),
+        (np.zeros((3, 0, 2)), [], "`points`"),
+        (np.full((3, 2, 1), np.nan), [1.0, 1.0], "`points`"),
+        (np.zeros((3, 2, 1)), [1.0], "`weights` of WeightedSum must have shape"),
+        (np.zeros((3, 2, 1)), [1.0, np.inf], "`weights` of WeightedSum must be finite"),
+        (np.zeros((3, 2, 1)), [0.0, 0.0], "in each sum some of them not 0"),
+        (np.zeros((3, 2, 1)), "heavy", "`weights`"),
+    ],
+)
+def test_sums_that_are_none_are_refused(points, weights, words):
+    with pytest.raises(ValueError, match=words):
+        WeightedSum(points, weights)

@@ -29,7 +29,7 @@ from sparse_pep.model import (
 )
 from ..numerics.parameters import from_vector, to_vector
 from ..numerics.validation import as_floats, short_repr
-from ..observations import MEAN, SIGN
+from ..observations import SIGN
 from ..posterior.local import local_leave_one_out
 from ..posterior.questions import groups_left_out
 
@@ -104,7 +104,8 @@ def functional_codes(state: FittedState, training: TrainingData) -> ndarray | No
     rows = training.data.rows
     if not state.model.kernel.of_functionals or not isinstance(rows, Rows):
         return None
-    return rows.X[:, -2:]
+    D = state.columns.n_inputs
+    return rows.X[:, 2 * D : 2 * D + 2]
 
 
 def samples_of(codes: ndarray | None) -> ndarray | slice:
@@ -194,5 +195,8 @@ def leave_one_out_f(state: FittedState, groups: ArrayLike | None = None) -> Mome
     var = variance_to_target_units(state, var.T)
     codes = functional_codes(state, training)
     if codes is not None:
-        mean = mean - target_units(state)[0] * (codes[:, 0] > MEAN)
+        rows = training.data.rows
+        assert isinstance(rows, Rows)
+        _, share = state.model.kernel.affine_rows(rows.X)
+        mean = mean - target_units(state)[0] * (1.0 - share)
     return in_rows_of_user(mean, codes, training), in_rows_of_user(var, codes, training)

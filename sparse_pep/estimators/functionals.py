@@ -22,7 +22,13 @@ from ..likelihoods import Gaussian, GroupedGaussian, Likelihood, Probit
 from ..likelihoods.heteroscedastic import GaussianByRow, SwitchedLikelihood
 from ..model import Model
 from ..numerics.validation import require_each, short_repr
-from ..observations import Observation, Observed, SlopeSign, Value
+from sparse_pep.observations import (
+    Observation,
+    Observed,
+    SlopeSign,
+    Value,
+    joined_functionals,
+)
 from ..training import kmeans_points
 
 # %% auto #0
@@ -89,6 +95,8 @@ def functional_rows(
             parts.append(likelihood)
         X = encoder.inputs(observation.rows(group))
         pieces.append(Rows(X, targets, known_variance=observation.noise_variance or 0.0))
+    inputs = joined_functionals([piece.X for piece in pieces], observations[0].X.shape[1])
+    pieces = [piece._replace(X=X) for piece, X in zip(pieces, inputs, strict=True)]
     return joined(pieces), parts
 
 
@@ -115,7 +123,7 @@ def encoded_targets(observation: Observation, encoder: Encoder) -> ndarray:
     if observation.likelihood is None:
         if observation.level or not np.any(encoder.y_mean):
             return encoder.targets(y)
-        return encoder.targets(np.asarray(y) + encoder.y_mean)
+        return encoder.targets(np.asarray(y) + encoder.y_mean * (1.0 - observation.share))
     scale = encoder.y_scale if isinstance(likelihood, Gaussian) else 1.0
     return likelihood.check(np.asarray(y, dtype=float) / scale)
 

@@ -224,7 +224,7 @@ def predict_f(
         if input_std is not None:
             raise ValueError("`input_std` needs `X` as a table; got an observation.")
         mean, var = functional_moments(state, X)
-        level = 0.0 if X.level else target_units(state)[0]
+        level = np.multiply.outer(1.0 - X.share, target_units(state)[0])
     else:
         mean, var = latent_moments(state, X, blocks, input_std=input_std)
         level = 0.0

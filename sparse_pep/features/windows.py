@@ -1049,6 +1049,9 @@ class WindowFeatures(Features):
 
     def Kuf_vjp(self, kernel: Kernel, X: ndarray) -> FeaturesCovariance:
         """Kuf (M, N) and its pull-back, see `Features`."""
+        weights = None
+        if kernel.of_functionals:
+            X, weights = kernel.summands(X)
         observed = kernel.windows(X) if kernel.of_functionals else points(X)
         if observed.centre.shape[1] != self.Z.shape[1]:
             raise ValueError(
@@ -1058,9 +1061,13 @@ class WindowFeatures(Features):
         K, pull = windows_vjp(kernel, self.windows(), replace(observed, data=True))
 
         def pull_back(K_bar: ndarray) -> tuple[Parameters, Parameters]:
+            if weights is not None:
+                K_bar = K_bar @ weights
             gradient, a, _ = pull(K_bar)
             return gradient, features_gradient(self, a)
 
+        if weights is not None:
+            K = np.ascontiguousarray(K @ weights.T)
         return K, pull_back
 
 # %% ../../nbs/04_interdomain.ipynb #86de2025

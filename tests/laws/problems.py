@@ -44,7 +44,16 @@ from sparse_pep.likelihoods import (
 from sparse_pep.likelihoods.heteroscedastic import SwitchedLikelihood
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
-from sparse_pep.observations import DIFFERENCE, MEAN, SIGN, SLOPE, VALUE, Observed
+from sparse_pep.observations import (
+    DIFFERENCE,
+    MEAN,
+    SIGN,
+    SLOPE,
+    SUM,
+    VALUE,
+    Observed,
+    with_terms,
+)
 
 RNG = np.random.default_rng(5)
 N = 20
@@ -62,6 +71,11 @@ M32 = Matern32(1.5, 1.1)
 KINDS = np.repeat([SIGN, VALUE, SLOPE, DIFFERENCE, MEAN], N // 5)
 # functionals, of which signs are the second group
 ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, size=(N, 2)), KINDS, KINDS == SIGN])
+# every other row is a sum of three terms, one of two, in the place of another kind
+TERMS = np.random.default_rng(7).uniform(-1.5, 1.5, size=(N, 3, 3))
+TERMS[1::2] = TERMS[2, 1:2] = 0.0
+OF_SUMS = np.where(np.arange(N) % 2 == 0, SUM, KINDS)
+SUMS = with_terms(np.column_stack([ROWS[:, :4], OF_SUMS, OF_SUMS == SIGN]), TERMS)
 
 
 @dataclass(frozen=True)
@@ -75,7 +89,7 @@ class LawCase:
     kernel: object = SE
     features: object = InducingPoints(Z)
     mean: object = ZeroMean()
-    more: str = ""  # some of "weight known exposure blocks outputs tight"
+    more: str = ""  # some of "weight known exposure blocks outputs tight sums"
     drawn: dict | None = None
 
     @cached_property
@@ -107,6 +121,8 @@ class LawCase:
     @property
     def inputs(self):
         """X, or rows of functionals."""
+        if "sums" in self.more:
+            return SUMS
         return ROWS if self.kernel.of_functionals else X
 
     @cached_property
@@ -117,7 +133,9 @@ class LawCase:
             return F + 0.4 * rng.normal(size=N)
         if isinstance(self.likelihood, SwitchedLikelihood):
             return np.where(
-                KINDS == SIGN, np.where(F > 0.0, 1.0, -1.0), F + 0.4 * rng.normal(size=N)
+                self.inputs[:, 4] == SIGN,
+                np.where(F > 0.0, 1.0, -1.0),
+                F + 0.4 * rng.normal(size=N),
             )
         if isinstance(self.likelihood, Softmax):
             return np.digitize(F + 0.5 * rng.normal(size=N), [-0.7, 0.7]).astype(float)
@@ -304,6 +322,22 @@ PROBLEMS = {
     ),
     "gaussian, tight functionals of two noises": LawCase(
         GroupedGaussian((0.2, 0.5), 5), 0.0, kernel=Observed(M32 * SE, 2), more="tight blocks"
+    ),
+    "gaussian, sums": LawCase(
+        GAUSSIAN, PRIVATE, kernel=Observed(SE + Linear(0.3), 2), more="sums weight known"
+    ),
+    "gaussian, sums and blurs": LawCase(
+        GAUSSIAN,
+        0.6,
+        kernel=Observed(SE, 2),
+        features=GaussianBlur(Z, [0.3, 0.5]),
+        more="sums blocks",
+    ),
+    "mixed, sums": LawCase(
+        SwitchedLikelihood((StudentT(4.0, 0.3), Probit())),
+        0.5,
+        kernel=Observed(SE * Constant(1.1), 2),
+        more="sums",
     ),
     "gaussian, slopes": LawCase(
         GAUSSIAN, 0.4, kernel=Observed(Matern52(1.2, [0.9, 1.2]), 2), more="known"
