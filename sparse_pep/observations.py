@@ -109,6 +109,23 @@ def diagonal_vjp(kernel: Kernel, A: Windows) -> Covariances:
 
     return np.diag(K), pull
 
+# %% ../nbs/22_observations.ipynb #00327c7e
+def summands_of(X: ndarray, D: int) -> tuple[ndarray, csr_array | None]:
+    """Rows (n, 2D + 2) without weighted sums, and the matrix (N, n) of weights with which the
+    functionals of X are sums of theirs; X itself and None if it has no sums.
+    """
+    terms = terms_of_sums(X, D)
+    if not terms.shape[1]:
+        return X, None
+    others = np.flatnonzero(X[:, 2 * D] != SUM)
+    own, term = np.nonzero(terms[..., D])
+    rows = np.zeros((len(others) + len(own), 2 * D + 2))
+    rows[: len(others)] = X[others, : 2 * D + 2]
+    rows[len(others) :, :D] = terms[own, term, :D]
+    weights = np.append(np.ones(len(others)), terms[own, term, D])
+    places = (np.append(others, own), np.arange(len(rows)))
+    return rows, csr_array((weights, places), shape=(len(X), len(rows)))
+
 
 def variances_of_sums(kernel: Kernel, terms: ndarray) -> Covariances:
     """The variances Σ w_q w_r k(x_q, x_r) (n,) of weighted sums with terms (n, Q, D + 1), and their
@@ -142,6 +159,29 @@ def summed_vjp(
 
     return np.ascontiguousarray(K), pull_back
 
+
+def variances_with_sums(observed: "Observed", X: ndarray) -> Covariances:
+    """The variances (N,) of functionals, of which some are sums, and their pull-back."""
+    D = observed.n_dims
+    terms = terms_of_sums(X, D)
+    of_sums = X[:, 2 * D] == SUM
+    others = np.flatnonzero(~of_sums)
+    sums = np.flatnonzero(of_sums)
+    variances = np.zeros(len(X))
+    pulls: list[tuple[ndarray, ParameterPullBack]] = []
+    if len(others):
+        variances[others], pull_others = observed.diag_vjp(X[others, : 2 * D + 2])
+        pulls.append((others, pull_others))
+    for first in range(0, len(sums), TILE):
+        rows = sums[first : first + TILE]
+        variances[rows], pull_rows = variances_of_sums(observed.kernel, terms[rows])
+        pulls.append((rows, pull_rows))
+
+    def pull(kff_bar: ndarray) -> Parameters:
+        return added([pull_rows(kff_bar[rows]) for rows, pull_rows in pulls])
+
+    return variances, pull
+
 # %% ../nbs/22_observations.ipynb #20be377a
 @dataclass(frozen=True, eq=False, repr=False)
 class Observed(Kernel):
@@ -173,22 +213,8 @@ class Observed(Kernel):
         return self.kernel.categorical_dims
 
     def summands(self, X: ndarray) -> tuple[ndarray, csr_array | None]:
-        """Rows (n, 2D + 2) without weighted sums, and the matrix (N, n) of weights with which the
-        functionals of X are sums of theirs; X itself and None if it has no sums.
-        """
-        terms = terms_of_sums(X, self.n_dims)
-        if not terms.shape[1]:
-            return X, None
-        D = self.n_dims
-        others = np.flatnonzero(X[:, 2 * D] != SUM)
-        own, term = np.nonzero(terms[..., D])
-        rows = np.zeros((len(others) + len(own), 2 * D + 2))
-        rows[: len(others)] = X[others, : 2 * D + 2]
-        rows[len(others) :, :D] = terms[own, term, :D]
-        weights = np.append(np.ones(len(others)), terms[own, term, D])
-        owner = np.append(others, own)
-        places = (owner, np.arange(len(rows)))
-        return rows, csr_array((weights, places), shape=(len(X), len(rows)))
+        """The result of `summands_of`."""
+        return summands_of(X, self.n_dims)
 
     def windows(self, X: ndarray) -> Windows:
         """The functionals that the rows of X (N, D) or (N, 2D + 2) describe."""
@@ -250,27 +276,9 @@ class Observed(Kernel):
 
     def diag_vjp(self, X: ndarray) -> Covariances:
         """The variances (N,) of the functionals, and their pull-back, see `Kernel.diag_vjp`."""
-        D = self.n_dims
-        terms = terms_of_sums(X, D)
-        if not terms.shape[1]:
+        if not terms_of_sums(X, self.n_dims).shape[1]:
             return variances_vjp(self.kernel, self.windows(X))
-        variances = np.zeros(len(X))
-        pulls: list[tuple[ndarray, ParameterPullBack]] = []
-        of_sums = X[:, 2 * D] == SUM
-        others = np.flatnonzero(~of_sums)
-        if len(others):
-            variances[others], pull_others = self.diag_vjp(X[others, : 2 * D + 2])
-            pulls.append((others, pull_others))
-        sums = np.flatnonzero(of_sums)
-        for first in range(0, len(sums), TILE):
-            rows = sums[first : first + TILE]
-            variances[rows], pull_rows = variances_of_sums(self.kernel, terms[rows])
-            pulls.append((rows, pull_rows))
-
-        def pull(kff_bar: ndarray) -> Parameters:
-            return added([pull_rows(kff_bar[rows]) for rows, pull_rows in pulls])
-
-        return variances, pull
+        return variances_with_sums(self, X)
 
 # %% ../nbs/22_observations.ipynb #949f078e
 @dataclass(frozen=True, eq=False)
