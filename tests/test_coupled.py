@@ -97,6 +97,17 @@ def test_outer_nodes_are_enough_at_every_scale(scale, monkeypatch):
     assert_allclose(found.d2, more.d2, atol=1e-8)
 
 
+@pytest.mark.parametrize("scale", [0.01, 1.0, 1e3])
+@pytest.mark.parametrize("obtuse", [False, True])
+def test_probabilities_of_three_classes_by_one_integral(scale, obtuse):
+    _, mean, cov = cavities(3, 20, seed=5, obtuse=obtuse)
+    mean *= np.sqrt(scale)
+    proba = Softmax(3).predict_proba(mean, scale * cov)
+    d1 = Softmax(3).tilted(np.zeros(20, dtype=int), mean, scale * cov, 0.0).d1
+    assert_allclose(proba, (np.eye(3)[0][:, None] - d1).T, atol=1e-8)
+    assert coupled.SinhNodes.of(coupled.TwoContrasts.of(mean, scale * cov)).n_nodes.max() < 300
+
+
 def test_two_classes_are_one_function():
     y, mean, cov = cavities(2, 5, seed=1)
     for power in POWERS:

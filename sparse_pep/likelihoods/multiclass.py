@@ -16,7 +16,7 @@ from numpy import ndarray
 from scipy.special import gammaln
 
 from .base import Likelihood, whole_numbers
-from .coupled import Labelled, coupled_tilted
+from .coupled import Labelled, coupled_tilted, three_proba
 from ..numerics.linalg import log1p_ratio
 from ..quadrature import STRICT, Accuracy, Tilted
 
@@ -517,9 +517,16 @@ class Softmax(Likelihood):
 
     def predict_proba(self, mean: ndarray, var: ndarray) -> ndarray:
         """Probabilities (S, C) for f ~ N(mean, var), mean (C, S) and var (C, S) or (C, C, S)."""
-        y = np.argmax(mean, axis=0)
-        labels = np.arange(self.n_classes)[:, None]
-        return ((labels == y) - self.tilted(y, mean, var, 0.0).d1).T
+        if self.n_classes == 3 and np.ndim(var) == 3:
+            proba = three_proba(mean, var)
+        else:
+            proba = np.full(mean.shape, np.nan)
+        left = np.flatnonzero(~np.isfinite(proba).all(axis=0))
+        if len(left):
+            y = np.argmax(mean[:, left], axis=0)
+            labels = np.arange(self.n_classes)[:, None]
+            proba[:, left] = (labels == y) - self.tilted(y, mean[:, left], var[..., left], 0.0).d1
+        return proba.T
 
     def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         """One label (S,), as float64, for each column of f (C, S)."""
