@@ -184,7 +184,7 @@ def half_range(exponent: float) -> float:
 
 def steps_of(var: ndarray, direction: ndarray, exponent: float) -> ndarray:
     """The number of steps (n,) of the trapezoid rule on either side of 0, along directions (3, n)
-    that are added to functions with variances (3, n), by Equation 09d.5 of the site.
+    that are added to functions with variances (3, n), by Equation 9d.5 of the site.
     """
     length = np.maximum(np.abs(direction).sum(axis=0), TINY)
     strip = exponent * length / np.pi + 0.5 * np.pi / length
@@ -406,7 +406,7 @@ class SinhNodes(NamedTuple):
 
 
 def three_proba(mean: ndarray, cov: ndarray) -> ndarray:
-    """Probabilities (3, n) for f with mean (3, n) and covariance (3, 3, n), by Equation 09d.6 of
+    """Probabilities (3, n) for f with mean (3, n) and covariance (3, 3, n), by Equation 9d.6 of
     the site; NaN where the triangle is too flat for it. The absolute error is about 1e-9.
     """
     contrast = TwoContrasts.of(mean, cov)
