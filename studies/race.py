@@ -228,14 +228,18 @@ def tables(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def figures(rows: pd.DataFrame) -> dict[str, Figure]:
-    """The log density of each method above that of the fit without a race, for each set."""
-    table = paired(rows, "log_density")
+    """The log density of each method above that of the fit without a race on the same splits, for
+    each set.
+    """
+    by_split = rows.pivot(index=["data", "split"], columns="method", values="log_density")
+    table = by_split.sub(by_split["no race"], axis=0).groupby("data").mean()
+    table = table.loc[rows["data"].unique(), [name for name in METHODS if name in table]]
     figure = Figure(figsize=(6.5, 1.0 + 0.22 * len(table)), layout="constrained")
     ax = figure.subplots()
     ax.axvline(0.0, color="0.7", lw=1.0)
     for method, marker in zip(table.columns, "os^Dv", strict=False):
         if method != "no race":
-            ax.plot(table[method] - table["no race"], range(len(table)), marker, label=method)
+            ax.plot(table[method], range(len(table)), marker, label=method)
     ax.set_yticks(range(len(table)), table.index)
     ax.invert_yaxis()
     ax.set_xscale("symlog", linthresh=0.1)
