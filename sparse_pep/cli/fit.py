@@ -54,6 +54,11 @@ def check_options(table: TableOptions, options: ModelOptions, out: str, report: 
     check_kind(report, "--report", PAGE)
     if table.censored is not None and options.likelihood != "weibull":
         raise ValueError("--censored belongs to --likelihood weibull; leave it out.")
+    if table.target_transform is not None and options.likelihood not in (None, "gaussian"):
+        raise ValueError(
+            f"--target-transform is for --likelihood gaussian, and not for "
+            f"{options.likelihood}; leave one of the two out."
+        )
     if table.exposure is not None and options.likelihood not in COUNTS:
         raise ValueError(
             "--exposure is a factor of the rate of counts, of --likelihood poisson or "
@@ -142,14 +147,17 @@ def train(data: TrainingData, options: ModelOptions, in_pieces: bool, quiet: boo
 
 # %% ../../nbs/internals/cli/fit.ipynb #bcebc19b
 def save_model(
-    model: Estimator, source: TableArrays, target: str, out: str, checkpoint: str | None
+    model: Estimator, source: TableArrays, table: TableOptions, out: str, checkpoint: str | None
 ) -> None:
     """Write the model with the names of its columns, and delete the checkpoint, unless training was
     interrupted or ran out of time and can go on from there.
     """
     encoder = source.encoded_by
     names = source.feature_names if encoder is None else encoder.used
-    model.save(check_output(out), extra={"feature_names": list(names), "target": target})
+    extra: dict[str, object] = {"feature_names": list(names), "target": table.target}
+    if table.target_transform is not None:
+        extra["target_transform"] = table.target_transform
+    model.save(check_output(out), extra=extra)
     late = not model.converged_ and model.diagnostics_.get("limit") == "max_time"
     if checkpoint is not None and not (late or model.diagnostics_["interrupted"]):
         Path(checkpoint).unlink(missing_ok=True)
@@ -302,16 +310,19 @@ def fit(
     if version_of(out) != before:
         warning = f"'{out}' was written by another process during this fit; it is replaced"
         click.echo(f"Warning: {warning}", err=True)
-    save_model(model, data.source, target, out, options.checkpoint)
+    save_model(model, data.source, table, out, options.checkpoint)
+    if table.target_transform is not None:
+        target = f"{table.target_transform}({target})"
     n_held_out = len(data.test)
     n_rows = len(data.source.columns["y"]) - n_held_out
-    document = {"target": target, "n_rows": n_rows, **model_document(model), "file": out}
+    document = {"target": table.target, "n_rows": n_rows, **model_document(model), "file": out}
     text = model_text(model, target, n_rows)
     scores = held_out_scores(model, data, out)
     if scores is not None:
         document |= {"scores": scores, "n_held_out": n_held_out}
         listed = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-        text += f"\n{n_held_out} rows held out: {listed}"
+        of_logarithms = "" if target == table.target else f", scores of {target}"
+        text += f"\n{n_held_out} rows held out{of_logarithms}: {listed}"
     text += f"\nwrote {out}"
     if report is not None:
         with after_training(out, f"no report was written to '{report}'"):

@@ -231,6 +231,12 @@ fit_options = with_options(
         "elsewhere (weibull only). It is not an input.",
     ),
     click.option(
+        "--target-transform",
+        type=click.Choice(["log"]),
+        help="Learn the logarithm of the target, for positive numbers that vary by factors "
+        "(gaussian only). Predictions are in the units of the target.",
+    ),
+    click.option(
         "--test-fraction",
         type=FiniteRange(0, 1, min_open=True, max_open=True),
         help="Fraction of the rows to hold out for scores.",
@@ -271,6 +277,7 @@ class TableOptions:
     weight: str | None = None
     exposure: str | None = None
     censored: str | None = None
+    target_transform: str | None = None
     in_pieces: bool = False
     names: tuple[str, ...] = ()  # of known data sets
     data_dir: str | None = None

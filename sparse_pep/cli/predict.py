@@ -77,6 +77,17 @@ class Asked(NamedTuple):
     exposure: str | None = None  # a column
 
 
+def is_of_logarithms(model: Estimator) -> bool:
+    """Whether a model has learned the logarithms of its target."""
+    return (model.extra_ or {}).get("target_transform") == "log"
+
+
+def lognormal_moments(mean: ndarray, std: ndarray) -> tuple[ndarray, ndarray]:
+    """Mean and standard deviation of a number whose logarithm is normal with these moments."""
+    of_number = np.exp(mean + 0.5 * std**2)
+    return of_number, of_number * np.sqrt(np.expm1(std**2))
+
+
 def prediction_table(
     model: Estimator, X: ArrayLike, asked: Asked, exposure: ndarray | None = None
 ) -> pd.DataFrame:
@@ -88,13 +99,18 @@ def prediction_table(
         table = pd.DataFrame(second, columns=[f"p_{label}" for label in model.classes_.tolist()])
         table.insert(0, "label", first)
         return table
+    of_logarithms = is_of_logarithms(model)
+    above = asked.above
+    if of_logarithms:
+        first, second = lognormal_moments(first, second)
     table = pd.DataFrame({"mean": first, "std": second})
     if asked.interval is not None:
-        table["lower"], table["upper"] = model.predict_interval(
-            X, asked.interval, exposure=exposure
-        )
-    if asked.above is not None:
-        table["p_above"] = model.predict_probability(X, above=asked.above, exposure=exposure)
+        ends = model.predict_interval(X, asked.interval, exposure=exposure)
+        table["lower"], table["upper"] = map(np.exp, ends) if of_logarithms else ends
+    if above is not None:
+        if of_logarithms:
+            above = np.log(above) if above > 0.0 else -np.inf
+        table["p_above"] = model.predict_probability(X, above=above, exposure=exposure)
     return table
 
 
@@ -188,7 +204,10 @@ def predict(path: str, table: TableOptions, out: str | None, asked: Asked, as_js
 def export(path: str, out: str) -> None:
     """Write the model of a file as JSON, and say where its readers are."""
     check_files([path], {"--out": out})
-    load(path).export(out)
+    model = load(path)
+    model.export(out)
+    if is_of_logarithms(model):
+        click.echo("Note: the file predicts the logarithm of the target", err=True)
     places = " and ".join(str(reader) for reader in sorted(READERS.glob("sparse_pep.*")))
     size = Path(out).stat().st_size
     click.echo(f"wrote {out}, {size} bytes, for {places}", err=True)

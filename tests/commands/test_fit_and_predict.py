@@ -291,3 +291,37 @@ def test_rates_have_an_exposure(tmp_path):
     assert "--report" in refused_line(*fit, *counts, "--report", tmp_path / "r.html")
     rows.assign(area=0.0).to_csv(data, index=False)
     assert "must be positive" in refused_line(*fit, *counts)
+
+
+@pytest.fixture
+def prices(tmp_path, monkeypatch):
+    """p.csv: prices that vary by factors, and p.npz, a model of their logarithms."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    size = rng.uniform(0.0, 5.0, 200)
+    price = np.exp(1.0 + 0.8 * size + 0.3 * rng.normal(size=200))
+    table = pd.DataFrame({"size": size, "price": price})
+    table.to_csv("p.csv", index=False)
+    accept("fit p.csv --target price --target-transform log --out p.npz")
+    return table
+
+
+def test_a_target_in_logarithms_comes_back_in_its_units(prices):
+    line = "predict p.npz p.csv --interval 0.9 --above 20"
+    columns = numbers(accept(line, PRINT).stdout)
+    inside = (columns["lower"] < prices["price"]) & (prices["price"] < columns["upper"])
+    assert 0.85 < np.mean(inside) < 0.96
+    expected = np.exp(1.0 + 0.8 * prices["size"] + 0.5 * 0.3**2)
+    assert_allclose(np.mean(columns["mean"] / expected), 1.0, atol=0.05)
+    z = (prices["price"] - columns["mean"]) / columns["std"]
+    assert_allclose([np.mean(z), np.std(z)], [0.0, 1.0], atol=0.1)
+    assert_allclose(np.mean(columns["p_above"]), np.mean(prices["price"] > 20.0), atol=0.05)
+    model = load("p.npz")
+    ends = model.predict_interval(prices[["size"]], level=0.9)
+    assert_allclose(columns["upper"], np.exp(ends[1]), rtol=1e-12)
+
+
+def test_a_price_of_zero_has_no_logarithm(prices):
+    prices.assign(price=prices["price"] * (prices["size"] > 1.0)).to_csv("zero.csv", index=False)
+    message = refused_line("fit zero.csv --target price --target-transform log --out z.npz")
+    assert "--target-transform log needs positive targets; column 'price' holds 0 in row" in message

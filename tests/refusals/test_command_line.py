@@ -79,6 +79,8 @@ $ FIT --separator x
 --separator ... 'x' ... tab
 $ FIT --exposure weight
 --exposure ... poisson or negative_binomial; leave it out
+$ FIT --target-transform log --likelihood student_t
+--target-transform ... gaussian ... student_t
 $ FIT --drop weight
 --drop ... no column 'weight' ... Its columns
 $ FIT --drop response
