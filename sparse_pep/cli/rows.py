@@ -148,6 +148,17 @@ def require_weights(weights: ndarray, column: str) -> None:
         raise ValueError(f"--weight: column {column!r} must leave at least two rows.")
 
 # %% ../../nbs/internals/cli/rows.ipynb #3c0e6c63
+def logarithms(y: ndarray, target: str) -> ndarray:
+    """The logarithms of the targets (N,). ValueError unless all are positive."""
+    wrong = np.flatnonzero(~(y > 0.0))
+    if len(wrong):
+        raise ValueError(
+            f"--target-transform log needs positive targets; column {target!r} holds "
+            f"{y[wrong[0]]:g} in row {wrong[0] + 1}, and {len(wrong)} such rows in all."
+        )
+    return np.log(y)
+
+
 def read_training(table: TableOptions, likelihood: str, verbose: bool = False) -> TableArrays:
     """The rows to train on, in memory or in files. A ValueError says which option does not suit the
     file, and how labels are trained on.
@@ -169,6 +180,8 @@ def read_training(table: TableOptions, likelihood: str, verbose: bool = False) -
             raise ValueError(f"{error} {advice}") from None
         raise
     X = np.asarray(source.columns["X"])
+    if table.target_transform == "log":
+        source.columns["y"] = logarithms(np.asarray(source.columns["y"]), table.target)
     y = np.asarray(source.columns["y"])
     require_trainable(X, y, source.feature_names or (), table.target)
     require_suitable_target(source, likelihood, table.target)
