@@ -202,7 +202,7 @@ fit_options = with_options(
         "outliers), heteroscedastic_gaussian (noise that depends on the inputs), "
         "tobit (cut off at 0). For positive numbers: gamma, weibull (durations; a "
         "minus sign says that one had not ended). For fractions between 0 and 1: "
-        "beta. For ordered classes 0, 1, 2, ...: ordinal. For labels: "
+        "beta. For ordered classes, such as grades: ordinal. For labels: "
         f"{', '.join(CLASSIFIERS)}. "
         "For counts: poisson, negative_binomial.",
     ),
