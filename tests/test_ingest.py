@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.estimators import base, ingest
 from sparse_pep.training.initialise import SAMPLE_ROWS
 
@@ -136,6 +136,14 @@ def test_row_numbers_of_numeric_tables_and_levels_spelled_alike_are_named():
     assert not warnings_of(frame_with(np.arange(40) // 2, "id"), ROWS[:, 0])
     spelled = frame_with(["yes", "Yes", "YES", "no"] * 10)
     assert "'YES', 'Yes', 'yes', which differ in capitals" in warnings_of(spelled, ROWS[:, 0])[0]
+
+
+def test_a_column_of_events_beside_durations_is_named():
+    X = frame_with(np.arange(40) % 2, "event")
+    model = SparsePEP(likelihood="weibull", n_inducing=5, training=None)
+    with pytest.warns(UserWarning, match="'event' of `X` is an input, but its name says which"):
+        model.fit(X, np.exp(ROWS[:, 0]))
+    assert not warnings_of(X, ROWS[:, 0])
 
 
 @pytest.mark.parametrize("dates", [("2021-03-05", "05.03.2021"), ("13/04/2021", "04/13/2021")])

@@ -44,12 +44,13 @@ __all__ = []
 @dataclass(frozen=True)
 class TargetKind:
     """What targets an estimator takes: labels, or numbers in one column or in several, which may
-    be those of `ordered` classes.
+    be those of `ordered` classes, or `durations`.
     """
 
     labels: bool = False
     several: bool = False
     ordered: bool = False
+    durations: bool = False
 
 # %% ../../nbs/internals/estimators/arguments.ipynb #13ca29ba
 @dataclass(eq=False, repr=False, kw_only=True)

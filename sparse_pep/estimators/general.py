@@ -128,8 +128,10 @@ class SparsePEP(RealTargets):
 
     @property
     def _targets(self) -> TargetKind:
-        named = isinstance(self.likelihood, str) and self.likelihood == "ordinal"
-        return TargetKind(ordered=named or isinstance(self.likelihood, Ordinal))
+        name = self.likelihood
+        if not isinstance(name, str):
+            name = type(name).__name__
+        return TargetKind(ordered=name.lower() == "ordinal", durations=name.lower() == "weibull")
 
     def __sklearn_tags__(self) -> Tags:
         """The tags of scikit-learn. Its score is a log density, not R², so it is not judged by

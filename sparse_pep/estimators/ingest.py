@@ -261,6 +261,22 @@ def warn_if_numbering(column: NumberColumn) -> None:
         )
 
 
+EVENT = re.compile(
+    r"(?i:(^|[\W_])(event|status|died|dead|death|failed|failure|censored)s?($|[\W_\d]))"
+)
+
+
+def warn_if_event(column: NumberColumn) -> None:
+    """Warn if a column beside durations says which of them had ended, as its name says."""
+    if EVENT.search(column.name) and np.all(np.isin(column.values, (0.0, 1.0))):
+        warn_caller(
+            f"{column.called} is an input, but its name says which durations had ended. If it "
+            "does, leave it out and give those that had not with a minus sign: "
+            "`np.where(event, time, -time)`, or `--censored` at the command line.",
+            UserWarning,
+        )
+
+
 def number_columns(data: Data, columns: InputColumns, rows: Rows) -> Iterator[NumberColumn]:
     """Yield the targets, if they are numbers, and the columns of X that are numbers to the user,
     with the values in some `rows`.
@@ -277,9 +293,9 @@ def number_columns(data: Data, columns: InputColumns, rows: Rows) -> Iterator[Nu
             yield NumberColumn(f"column {name!r} of `X`", str(name), rows.X[:, d], ends)
 
 
-def warn_of_odd_numbers(data: Data, columns: InputColumns) -> None:
-    """Warn of numbers that by their looks stand for missing values or for times, or number the
-    rows.
+def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> None:
+    """Warn of numbers that by their looks stand for missing values or for times, number the rows,
+    or say which of the targets, if these are `durations`, had ended.
     """
     rows = data.rows if isinstance(data.rows, Rows) else data.sample
     for column in number_columns(data, columns, rows):
@@ -298,6 +314,8 @@ def warn_of_odd_numbers(data: Data, columns: InputColumns) -> None:
             )
         if columns.names is not None and columns.table is None:
             warn_if_numbering(column)
+        if durations:
+            warn_if_event(column)
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #fe527110
 def ingest(
@@ -326,7 +344,7 @@ def ingest(
         ingested = ingest_source(options, source, run, columns, warn=source is not raw.X)
     require_local_in_blocks(options, ingested.data)
     if columns is None:
-        warn_of_odd_numbers(ingested.data, ingested.columns)
+        warn_of_odd_numbers(ingested.data, ingested.columns, options._targets.durations)
     return ingested
 
 
