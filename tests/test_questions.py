@@ -24,6 +24,7 @@ from sparse_pep.kernels import (
 )
 from sparse_pep.likelihoods import Binomial, Tobit
 from sparse_pep.means import LinearMean
+from sparse_pep.observations import Slope
 
 rng = np.random.default_rng(4)
 X = rng.uniform(-2.0, 2.0, (50, 2))
@@ -515,3 +516,19 @@ def test_errors_of_inputs_that_cannot_be_used_are_refused():
     _, std = some.predict(NEW, return_std=True)
     _, more = some.predict(NEW, return_std=True, input_std=[0.0, 0.3, 0.0])
     assert np.all(more >= std)
+
+
+def test_the_gradient_is_that_of_the_mean_and_needs_numbers():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2)) * [1.0, 10.0]
+    model = SparsePEPRegressor(n_inducing=20, random_state=0, training=None)
+    model.fit(X, np.sin(X[:, 0]) + 0.1 * X[:, 1])
+    mean, var = model.predict_gradient(X[:5])
+    for d, step in enumerate(1e-4 * np.eye(2)):
+        difference = model.predict_f(X[:5] + step)[0] - model.predict_f(X[:5] - step)[0]
+        assert_allclose(mean[:, d], difference / 2e-4, rtol=1e-5, atol=1e-6)
+        assert_allclose(var[:, d], model.predict_f(Slope(X[:5], d))[1])
+    with pytest.raises(ValueError, match="`X` must hold real numbers"):
+        model.predict_gradient([["a", "b"]])
+    with pytest.raises(ValueError, match="`X` must be a table of rows"):
+        model.predict_gradient(X[0])

@@ -177,6 +177,16 @@ class FittedEstimator(Arguments):
         """
         return predict.predict_f(self._fitted(), X, blocks, input_std)
 
+    def predict_gradient(self, X: ArrayLike) -> tuple[ndarray, ndarray]:
+        """Mean and variance of the slopes ∂f/∂x_d of the latent function at X (S, D): each (S, D),
+        or (S, C, D) for C latent functions or outputs, in units of `predict_f` per unit of a
+        column. Cost that of D predictions of slopes.
+
+        It is `predict_f(Slope(X, dim=d))` for each column d, and raises its errors: the kernel must
+        have slopes, X only numbers, and predictions rely on the inducing variables alone.
+        """
+        return questions.predict_gradient(self._fitted(), X)
+
     def predict_components(self, X: predict.Inputs) -> Components:
         """The contribution of each term of a sum of kernels to the latent function at X (S, D), as
         an object with `names` and, in the units of `predict_f`, `mean` (P, S), `variance` (P, S)

@@ -22,11 +22,13 @@ from sparse_pep.estimators.predict import (
     likelihood_at,
     mean_to_target_units,
     moments_given,
+    predict_f,
     target_units,
 )
 from .relevance import groups_by_origin
 from .state import FittedState
 from ..numerics.validation import as_floats, short_repr
+from ..observations import Slope
 from ..posterior.draws import sampled_functions
 from ..posterior.local import local_predict
 from ..posterior.questions import Components, component_moments, term_names
@@ -53,6 +55,16 @@ def predict_components(state: FittedState, X: Inputs) -> Components:
     )
     level = np.broadcast_to(model.mean(X).T, mean.shape[1:])
     return components.with_level(mean_to_target_units(state, level.T))
+
+# %% ../../nbs/internals/estimators/questions.ipynb #275b6a23
+def predict_gradient(state: FittedState, X: ArrayLike) -> tuple[ndarray, ndarray]:
+    """Mean and variance of the slopes along each column at X, each (S, D), or (S, C, D)."""
+    X = as_floats(X, "X")
+    if X.ndim != 2 or X.shape[1] == 0:
+        raise ValueError(f"`X` must be a table of rows; got an array of shape {X.shape}.")
+    slopes = [predict_f(state, Slope(X, d)) for d in range(X.shape[1])]
+    mean, var = zip(*slopes, strict=True)
+    return np.stack(mean, axis=-1), np.stack(var, axis=-1)
 
 # %% ../../nbs/internals/estimators/questions.ipynb #8d9cbb0e
 def checked_threshold(value: ArrayLike | None, name: str, missing: float, n_rows: int) -> ndarray:
