@@ -58,7 +58,7 @@ def check_standard_output(outputs: Mapping[str, str | None], as_json: bool) -> N
     """Raise a ValueError if - is given for something else than one result, or if there is no
     standard output.
     """
-    if sys.stdout is None and (as_json or outputs["--out"] == "-"):
+    if sys.stdout is None and (as_json or outputs["--out"] in (None, "-")):
         raise ValueError("standard output is closed; name a file with --out, without --json.")
     if as_json and outputs["--out"] == "-":
         raise ValueError(

@@ -271,6 +271,7 @@ def test_labels_that_standard_output_cannot_show_are_escaped():
         ("fit trial.csv --target response --inducing 3 --max-iter 1 --json", "2>&-", 0),
         ("predict model.npz trial.csv --out -", ">&-", 2),
         ("predict model.npz trial.csv --json", ">&-", 2),
+        ("compare trial.csv --target response", ">&-", 2),
         ("predict model.npz trial.csv --out p.csv", ">&- 2>&-", 0),
     ],
 )
