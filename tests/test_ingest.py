@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.data.tables import convert_table
 from sparse_pep.estimators import base, ingest
 from sparse_pep.training.initialise import SAMPLE_ROWS
 
@@ -138,12 +139,30 @@ def test_row_numbers_of_numeric_tables_and_levels_spelled_alike_are_named():
     assert "'YES', 'Yes', 'yes', which differ in capitals" in warnings_of(spelled, ROWS[:, 0])[0]
 
 
-def test_a_column_of_events_beside_durations_is_named():
-    X = frame_with(np.arange(40) % 2, "event")
+@pytest.mark.parametrize(
+    "name, first, signed",
+    [
+        ("event", 0, "event == 1, time, -time"),
+        ("status", 1, "status == 2, time, -time"),
+        ("censored", 0, "censored == 1, -time, time"),
+    ],
+)
+def test_a_column_of_events_beside_durations_is_named(name, first, signed):
+    X = frame_with(first + np.arange(40) % 2, name)
     model = SparsePEP(likelihood="weibull", n_inducing=5, training=None)
-    with pytest.warns(UserWarning, match="'event' of `X` is an input, but its name says which"):
+    with pytest.warns(UserWarning, match=f"'{name}' of `X` is an input, but .*{signed}"):
         model.fit(X, np.exp(ROWS[:, 0]))
     assert not warnings_of(X, ROWS[:, 0])
+
+
+def test_ended_durations_that_are_given_as_censored_are_named(tmp_path):
+    path = tmp_path / "durations.csv"
+    path.write_text("age,time,event,open\n1,2,0,1\n2,3,1,0\n")
+    with pytest.warns(UserWarning, match="1 in column 'event' is read as .* had not ended"):
+        convert_table(path, target="time", columns=["age"], censored="event")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        convert_table(path, target="time", columns=["age"], censored="open")
 
 
 @pytest.mark.parametrize("dates", [("2021-03-05", "05.03.2021"), ("13/04/2021", "04/13/2021")])

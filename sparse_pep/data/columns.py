@@ -598,6 +598,9 @@ NUMBERING = re.compile(
     r"unnamed)($|[\W_\d]))"
     r"|[a-z](ID|Id|Nr)$"
 )
+ENDED = re.compile(  # names of columns whose 1 says that a duration had ended
+    r"(?i:(^|[\W_])(event|status|died|dead|death|failed|failure)s?($|[\W_\d]))"
+)
 SPANS = {"year": 2 * 365.0, "week": 28.0, "day": 2.0}  # from which on the periodic parts are used
 
 

@@ -34,10 +34,10 @@ from sparse_pep.data.cells import (
     series_cells,
     to_number,
 )
-from .columns import Columns, ColumnStats, refuse_two_groupings
+from .columns import ENDED, Columns, ColumnStats, refuse_two_groupings
 from .reader import TableFile, table_files
 from .sources import ArraySource, class_numbers, labels_of, positions_in
-from ..numerics.validation import did_you_mean, short_repr
+from ..numerics.validation import did_you_mean, short_repr, warn_caller
 
 # %% ../../nbs/internals/data/tables.ipynb #3e1a7977
 class NotFinite(BadCell):
@@ -391,7 +391,18 @@ def table_layout(
         if columns is None:
             columns = [name for name in file.names if name not in used.values()]
         require_columns(file, named, columns)
+    warn_if_ended(used.get("censored", ""))
     return Layout(tuple(files), tuple(columns or ()), used, labels)
+
+
+def warn_if_ended(censored: str) -> None:
+    """Warn if a column of censored durations says by its name which of them had ended."""
+    if ENDED.search(censored):
+        warn_caller(
+            f"`censored`: 1 in column {censored!r} is read as a duration that had not ended. If 1 "
+            "means that it had, as the name says, give a column with 0 and 1 exchanged.",
+            UserWarning,
+        )
 
 
 def require_target(parts: Mapping[str, str], labels: bool) -> None:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_X_y, validate_data
 from ..data.cells import is_real, to_number
 from sparse_pep.data.columns import (
     ASKED,
+    ENDED,
     ENOUGH_ROWS,
     NUMBERING,
     Columns,
@@ -261,20 +262,27 @@ def warn_if_numbering(column: NumberColumn) -> None:
         )
 
 
-EVENT = re.compile(
-    r"(?i:(^|[\W_])(event|status|died|dead|death|failed|failure|censored)s?($|[\W_\d]))"
-)
+CENSORED = re.compile(r"(?i:(^|[\W_])censored($|[\W_\d]))")
+MARKS = {  # of two values each, what the larger one means
+    ENDED: ("had ended", "time, -time"),
+    CENSORED: ("had not ended", "-time, time"),
+}
 
 
 def warn_if_event(column: NumberColumn) -> None:
-    """Warn if a column beside durations says which of them had ended, as its name says."""
-    if EVENT.search(column.name) and np.all(np.isin(column.values, (0.0, 1.0))):
-        warn_caller(
-            f"{column.called} is an input, but its name says which durations had ended. If it "
-            "does, leave it out and give those that had not with a minus sign: "
-            "`np.where(event, time, -time)`, or `--censored` at the command line.",
-            UserWarning,
-        )
+    """Warn if a column beside durations says which of them had ended, or not, as its name says."""
+    low, high = column.ends
+    if high - low != 1.0 or not np.all(np.isin(column.values, column.ends)):
+        return
+    for name, (what, signed) in MARKS.items():
+        if name.search(column.name):
+            warn_caller(
+                f"{column.called} is an input, but its name says which durations {what}. If "
+                f"{high:g} says so, leave the column out and give those that had not ended with a "
+                f"minus sign: `np.where({column.name} == {high:g}, {signed})`; `--censored` at the "
+                "command line takes a column with 1 where a duration had not ended.",
+                UserWarning,
+            )
 
 
 def number_columns(data: Data, columns: InputColumns, rows: Rows) -> Iterator[NumberColumn]:
