@@ -62,7 +62,7 @@ def predict_gradient(state: FittedState, X: ArrayLike) -> tuple[ndarray, ndarray
     X = as_floats(X, "X")
     if X.ndim != 2 or X.shape[1] == 0:
         raise ValueError(f"`X` must be a table of rows; got an array of shape {X.shape}.")
-    slopes = [predict_f(state, Slope(X, d)) for d in range(X.shape[1])]
+    slopes = [predict_f(state, Slope(X, d)) for d in range(X.shape[1])]  # type: ignore[arg-type]
     mean, var = zip(*slopes, strict=True)
     return np.stack(mean, axis=-1), np.stack(var, axis=-1)
 
