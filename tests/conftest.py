@@ -44,6 +44,14 @@ def outside(variable: str, default: Path) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    """Close what a test has drawn, since later ones of the same process count the open figures."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of real data sets (`regression/`, `classification/`, `toy/`)."""
