@@ -27,7 +27,7 @@ PACKAGE = ROOT / "sparse_pep"
 FLOORS = (
     "numerics",
     "kernels means features",
-    "sites energy regression quadrature likelihoods",
+    "sites regression quadrature likelihoods energy",
     "inference",
     "streaming",
     "priors model training posterior observations race",
