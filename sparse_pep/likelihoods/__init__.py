@@ -4,6 +4,7 @@ from .base import Likelihood
 from .binary import Logit, NoisyProbit, Probit
 from .bounded import Beta, Ordinal
 from .counts import Binomial, NegativeBinomial, Poisson
+from .coupled import Softmax
 from .gaussian import Gaussian
 from .heteroscedastic import (
     GaussianByRow,
@@ -11,7 +12,6 @@ from .heteroscedastic import (
     HeteroscedasticGaussian,
     SwitchedLikelihood,
 )
-from .multiclass import Softmax
 from .positive import Gamma, Tobit, Weibull
 from .student_t import StudentT
 
