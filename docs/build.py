@@ -27,8 +27,8 @@ from docs.notebook import markdown, process
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-ASSETS = ("site.css", "frame.css", "site.js", "power.js", "moving.js", "favicon.svg")
-STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg", "power.js", "moving.js")
+ASSETS = ("site.css", "frame.css", "site.js", "power.js", "favicon.svg")
+STYLES = ("site.css", "quarto.scss", "filter.lua", "favicon.svg", "power.js")
 
 
 @dataclass(eq=False)

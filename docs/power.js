@@ -1,169 +1,297 @@
-// Sparse Power EP on a line, in the letters of the pages; `moving.js` draws it and moves it.
+// Sparse Power EP on a line, in the letters of the pages, and figures in which a hand can move it.
 // A state has x, y, Z, power, variance, lengthscale, noise, and labels instead of values or not.
 (() => {
-  const { abs, ceil, exp, log, log1p, max, min, PI, sqrt } = Math;
-  const JITTER = 1e-8;
+  const { abs, ceil, exp, hypot, log, log1p, max, min, PI, sqrt } = Math;
   const sum = (values) => values.reduce((total, value) => total + value, 0);
+  const range = (n, a, b) => Array.from({ length: n }, (_, i) => a + ((b - a) * i) / (n - 1));
   const log1pRatio = (t, power) => (power > 0 ? log1p(power * t) / power : t);
-  function vector(n, entry) {
-    const x = [];
-    for (let i = 0; i < n; i++) x.push(entry(i));
-    return x;
-  }
-  const lower = (n, entry) => vector(n, (i) => vector(i + 1, (j) => entry(i, j)));
-  const range = (n, a, b) => vector(n, (i) => a + ((b - a) * i) / (n - 1));
-  function dot(a, b) {
+  function dot(a, b, n = b.length) {
     let total = 0;
-    for (let i = 0; i < b.length; i++) total += a[i] * b[i];
+    for (let i = 0; i < n; i++) total += a[i] * b[i];
     return total;
   }
-  // L⁻¹b, and L of a symmetric matrix: row i of both has i + 1 entries.
   function solve(L, b) {
-    const x = [];
-    for (let i = 0; i < b.length; i++) x.push((b[i] - dot(L[i], x)) / L[i][i]);
+    const x = b.slice();
+    for (let i = 0; i < x.length; i++) x[i] = (b[i] - dot(L[i], x, i)) / L[i][i];
     return x;
   }
   function cholesky(A) {
     const L = [];
-    A.forEach((a, i) => {
-      const row = solve(L, a.slice(0, i));
-      L.push([...row, sqrt(a[i] - dot(row, row))]);
-    });
+    for (const a of A) {
+      const row = solve(L, a.slice(0, L.length));
+      L.push([...row, sqrt(a[L.length] - dot(row, row))]);
+    }
     return L;
   }
-
-  // The prior: Luu, V = Luu⁻¹Kuf as columns and as rows, and what u leaves unexplained, Dₙ.
-  const k = (a, b, { variance, lengthscale: l }) => variance * exp(-0.5 * ((a - b) / l) ** 2);
-  const columns = (state, Z, Luu, x) =>
-    x.map((at) => solve(Luu, vector(Z.length, (i) => k(Z[i], at, state))));
-  function prior(state, Z = state.Z) {
-    const jitter = JITTER * state.variance;
-    const Luu = cholesky(lower(Z.length, (i, j) => k(Z[i], Z[j], state) + (i === j) * jitter));
-    const V = columns(state, Z, Luu, state.x);
-    const rows = Z.map((_, i) => V.map((v) => v[i]));
-    return { Z, Luu, V, rows, D: V.map((v) => max(state.variance - dot(v, v), 0)) };
+  // The prior at some places: the columns of V = Luu⁻¹Kuf, and what u leaves unexplained, Dₙ.
+  function prior({ Z, x, variance, lengthscale }, places = x) {
+    const k = (a, b) => variance * exp(-0.5 * ((a - b) / lengthscale) ** 2);
+    const Luu = cholesky(Z.map((a, i) => Z.map((b, j) => k(a, b) + 1e-8 * variance * (i === j))));
+    const V = places.map((at) => solve(Luu, Z.map((z) => k(z, at))));
+    return { V, D: V.map((v) => max(variance - dot(v, v), 0)) };
   }
-  // q(u): B = I + V diag(τ) Vᵀ, its factor LB, and b = LB⁻¹Vν; mean and variance of wᵀu.
-  function posterior({ rows }, { tau, nu }) {
-    const scaled = rows.map((row) => row.map((v, n) => tau[n] * v));
-    const B = lower(rows.length, (i, j) => dot(scaled[i], rows[j]) + (i === j));
-    const LB = cholesky(B);
-    return { LB, b: solve(LB, rows.map((row) => dot(row, nu))) };
+  // q(u): the factor LB of B = I + V diag(τ) Vᵀ, b = LB⁻¹Vν, and the logarithm of its integral.
+  function posterior({ V }, sites) {
+    const rows = V[0].map((_, m) => V.map((v) => v[m]));
+    const scaled = rows.map((row) => row.map((v, n) => v * sites[n].tau));
+    const LB = cholesky(rows.map((a, i) => scaled.map((b, j) => dot(a, b) + (i === j))));
+    const b = solve(LB, rows.map((row) => sum(row.map((v, n) => v * sites[n].nu))));
+    return { LB, b, evidence: 0.5 * dot(b, b) - sum(LB.map((row, m) => log(row[m]))) };
   }
-  function moments({ LB, b }, V) {
+  // Mean and variance of wᵀu, and the variance of f, at the places of a prior.
+  function moments({ LB, b }, { V, D }) {
     const T = V.map((v) => solve(LB, v));
-    return { mu: T.map((t) => dot(b, t)), a: T.map((t) => dot(t, t)) };
+    return T.map((t, n) => ({ mu: dot(b, t), a: dot(t, t), variance: dot(t, t) + D[n] }));
   }
   // log Φ(f) and its slope φ/Φ, by Φ(−f)/φ(f) = f ∫ N(t; 0, 1)/(t² + f²) dt for f > 0: midpoints,
   // and the pole that they miss.
   const NODES = range(13, 0.35, 8.75).map((t) => [t * t, (1.4 * exp(-0.5 * t * t)) / sqrt(2 * PI)]);
   function logPhi(f) {
     const density = exp(-0.5 * f * f) / sqrt(2 * PI);
-    const pole = f * f < 64 ? 1 / density / (1 + exp((2 * PI * abs(f)) / 0.7)) : 0;
-    const upper = NODES.reduce((total, [tt, w]) => total + (w * abs(f)) / (tt + f * f), pole);
-    if (f < 0) return [log(upper) - 0.5 * f * f - 0.5 * log(2 * PI), 1 / upper];
-    return [log1p(-upper * density), density / (1 - upper * density)];
+    let ratio = f * f < 64 ? 1 / density / (1 + exp((2 * PI * abs(f)) / 0.7)) : 0;
+    for (const [tt, w] of NODES) ratio += (w * abs(f)) / (tt + f * f);
+    if (f < 0) return [log(ratio) - 0.5 * f * f - 0.5 * log(2 * PI), 1 / ratio];
+    return [log1p(-ratio * density), density / (1 - ratio * density)];
   }
   // z = log E[p^α]/α under the cavity N(m, s) of f, with its derivatives d₁ and d₂ for m.
   function projectValue({ power, noise }, y, m, s) {
-    const total = noise + power * s;
-    const r = y - m;
-    const z = -0.5 * (log(2 * PI * noise) + log1pRatio(s / noise, power) + (r * r) / total);
-    return { z, d1: r / total, d2: -1 / total };
+    const d1 = (y - m) / (noise + power * s);
+    const z = -0.5 * (log(2 * PI * noise) + log1pRatio(s / noise, power) + d1 * (y - m));
+    return { z, d1, d2: -1 / (noise + power * s) };
   }
   function projectLabel({ power }, y, m, s) {
-    const step = min(0.5, sqrt(s) / 1.4);
-    const last = step * ceil((9 * sqrt(s)) / step);
-    const f = range(1 + (2 * last) / step, m - last, m + last);
+    const last = ceil(7 * max(1.1, 2 * sqrt(s)));
+    const f = range(2 * last + 1, m - 7 * sqrt(s), m + 7 * sqrt(s));
     const terms = f.map((at) => logPhi(y * at));
     const w = f.map((at, i) => exp(power * terms[i][0] - (0.5 * (at - m) ** 2) / s));
-    const mass = sum(w);
-    const mean = (values) => dot(values, w) / mass;
-    const slope = terms.map(([, ratio]) => y * ratio);
-    const d1 = mean(slope);
-    const spread = mean(slope.map((one) => (one - d1) ** 2));
-    const d2 = mean(slope.map((one, i) => -one * (one + f[i]))) + power * spread;
-    const whole = (mass * step) / sqrt(2 * PI * s);
-    return { z: power > 0 ? log(whole) / power : mean(terms.map(([l]) => l)), d1, d2 };
+    const mean = (entry) => dot(w, terms.map(entry)) / sum(w);
+    const d1 = mean(([, slope]) => y * slope);
+    const d2 = mean(([, slope], i) => y * slope * (f[i] - m)) / s - power * d1 * d1;
+    const z = power > 0 ? log((7 * sum(w)) / last / sqrt(2 * PI)) / power : mean(([l]) => l);
+    return { z, d1, d2 };
   }
-  const target = ({ labels }, y) => (labels ? (y < 0 ? -1 : 1) : y);
-  const project = (state, y, m, s) =>
-    (state.labels ? projectLabel : projectValue)(state, target(state, y), m, s);
+  const project = (state, ...given) =>
+    state.labels ? projectLabel(state, ...given) : projectValue(state, ...given);
   // The site that takes the projection's place beside a cavity N(m, a) of wᵀu.
   function update({ d1, d2 }, m, a, power) {
     const rho = 1 + power * d2 * a;
     return { tau: -d2 / rho, nu: (d1 - d2 * m) / rho };
   }
-  // One look at all data: deletions, projections, updates, and log Z_PEP.
-  function look(state, before, sites, projection = project) {
-    const { power, labels } = state;
-    const q = posterior(before, sites);
-    const { mu, a } = moments(q, before.V);
-    const eta = labels ? 0.7 : 1;
-    const next = { tau: [], nu: [] };
-    const tilted = [];
-    let evidence = 0.5 * dot(q.b, q.b) - sum(q.LB.map((row, i) => log(row[i])));
-    let change = 0;
-    state.y.forEach((y, n) => {
-      const [tau, nu] = [sites.tau[n], sites.nu[n]];
-      const rho = 1 - power * tau * a[n];
-      const m = (mu[n] - power * nu * a[n]) / rho;
-      const s = max(a[n] / rho + before.D[n], 1e-12);
-      const found = projection(state, y, m, s, n);
-      const site = update(found, m, a[n] / rho, power);
-      evidence += found.z - 0.5 * log1pRatio(-tau * a[n], power);
-      evidence += (0.5 * (tau * mu[n] ** 2 - 2 * nu * mu[n] + power * nu * nu * a[n])) / rho;
-      tilted.push({ m, s, ...found });
-      next.tau.push(tau + eta * (site.tau - tau));
-      next.nu.push(nu + eta * (site.nu - nu));
-      change = max(change, abs(site.tau - tau), abs(site.nu - nu));
+  // One look at all data: deletions, projections, updates, and log Z_PEP. The sites of values are
+  // known at once, since they depend on no cavity; those of labels go 0.7 of their way.
+  function look(state, sites) {
+    const { power, y, labels } = state;
+    const before = prior(state);
+    if (!labels || sites?.length !== y.length) {
+      const first = y.map((one, n) => project(state, one, 0, before.D[n] + 1e-12));
+      sites = first.map((found) => update(found, 0, 0, power));
+    }
+    const q = { ...posterior(before, sites), sites, change: 0 };
+    q.next = moments(q, before).map(({ mu, a }, n) => {
+      const { tau, nu } = sites[n];
+      const rho = 1 - power * tau * a;
+      const m = (mu - power * nu * a) / rho;
+      const s = max(a / rho + before.D[n], 1e-12);
+      const { z, d1, d2 } = project(state, y[n], m, s);
+      const site = update({ d1, d2 }, m, a / rho, power);
+      q.evidence += z - 0.5 * log1pRatio(-tau * a, power);
+      q.evidence += (0.5 * (tau * mu * mu - 2 * nu * mu + power * nu * nu * a)) / rho;
+      q.change = max(q.change, abs(site.tau - tau), abs(site.nu - nu));
+      return { tau: tau + 0.7 * (site.tau - tau), nu: nu + 0.7 * (site.nu - nu), s, d1, d2 };
     });
-    return { ...q, tau: sites.tau, evidence, next, change, tilted };
-  }
-  // Look until the sites stay: twice with values, from any sites.
-  function settled(state, before, q, looks = 200, tol = 1e-11) {
-    const zero = state.x.map(() => 0);
-    q = q?.next.tau.length === zero.length ? q : { next: { tau: zero, nu: zero } };
-    do q = look(state, before, q.next);
-    while (--looks && q.change > tol);
     return q;
   }
-  // The slopes of log Z for log variance, log lengthscale, log σ² and Z, by central differences
-  // with the sites held: where they are settled, log Z does not depend on them. The projections of
-  // labels take long, so z is the line through what it was, with ∂z/∂s = (d₂ + αd₁²)/2.
-  function gradient(state, q, step = 1e-5) {
-    function near({ power }, y, m, s, n) {
-      const { z, d1, d2, ...cavity } = q.tilted[n];
-      const slope = 0.5 * (d2 + power * d1 * d1);
-      return { z: z + d1 * (m - cavity.m) + slope * (s - cavity.s), d1, d2 };
-    }
+  // The slopes of log Z for log variance, log lengthscale, log σ² and Z. Where the sites stay, it
+  // depends neither on them nor on cavities of wᵀu, so that q(u)'s integral and Dₙ are left.
+  function gradient(state, q) {
+    const h = q.next.map(({ d1, d2 }) => 0.5 * (d2 + state.power * d1 * d1));
     function at(change) {
-      const moved = { ...state, ...change };
-      return look(moved, prior(moved), q.next, state.labels ? near : project).evidence;
+      const before = prior({ ...state, ...change });
+      return posterior(before, q.sites).evidence + dot(h, before.D);
     }
-    const slope = (change) => (at(change(step)) - at(change(-step))) / (2 * step);
-    const names = ["variance", "lengthscale", "noise"];
-    const slopes = names.map((name) => slope((h) => ({ [name]: state[name] * exp(h) })));
-    const Z = state.Z.map((z, m) => slope((h) => ({ Z: state.Z.with(m, z + h) })));
-    return { variance: slopes[0], lengthscale: slopes[1], noise: slopes[2], Z };
-  }
-  // Mean and variance of f at x.
-  function predict(state, { Z, Luu }, q, x) {
-    const V = columns(state, Z, Luu, x);
-    const { mu, a } = moments(q, V);
-    return { mean: mu, variance: V.map((v, i) => state.variance - dot(v, v) + a[i]) };
+    const slope = (change) => (at(change(1e-5)) - at(change(-1e-5))) / 2e-5;
+    const along = (name) => slope((t) => ({ [name]: state[name] * exp(t) }));
+    const terms = q.next.map(({ s, d1, d2 }) => 0.5 * (state.noise * d1 * d1 - 1 - s * d2));
+    const noise = state.labels ? 0 : sum(terms);
+    const Z = state.Z.map((z, m) => slope((t) => ({ Z: state.Z.with(m, z + t) })));
+    return { variance: along("variance"), lengthscale: along("lengthscale"), noise, Z };
   }
   // Bounds on the exact evidence for Gaussian noise: the tight one below, Titsias' one above.
-  function bounds(state, before) {
-    const x = before.D.map((D) => D / state.noise);
-    const chi = 1 + sum(x);
-    const at = (noise) => settled({ ...state, power: 0, noise }, before, null, 2);
-    const [low, high] = [at(state.noise), at(chi * state.noise)];
-    const logDet = ({ LB }) => sum(LB.map((row, i) => log(row[i])));
-    const below = low.evidence + 0.5 * sum(x.map((one) => one - log1p(one)));
-    const rest = 0.5 * (1 - 1 / chi + x.length * log(chi));
-    return [below, high.evidence + rest + logDet(high) - logDet(low)];
+  function bounds(state) {
+    const { y, noise } = state;
+    const { D } = prior(state);
+    const total = noise + sum(D);
+    const [low, high] = [noise, total].map((one) => look({ ...state, power: 0, noise: one }));
+    const tight = sum(D.map((one) => one / noise - log1p(one / noise)));
+    const misfit = dot(y, y) * (1 / noise - 1 / total) - dot(low.b, low.b) + dot(high.b, high.b);
+    return [tight, sum(D) / noise + misfit].map((gap) => low.evidence + 0.5 * gap);
   }
-  globalThis.powerEP = { prior, settled, gradient, predict, bounds, target, project, update };
-  Object.assign(powerEP, { range, logPhi });
+
+  // A point is [x] if it is inducing, else [x, y]; drawings have the units of the data, upwards.
+  const form = document.querySelector("form.moving");
+  const sliders = form.elements;
+  const svgs = form.querySelectorAll("svg");
+  const still = matchMedia("(prefers-reduced-motion: reduce)");
+  const figure = { frame };
+  const isInducing = (point) => point.length < 2;
+  const said = (value) => value.toFixed(2).replace("-", "−");
+  const line = (xs, ys) => `M${xs.map((x, i) => `${x} ${ys[i]}`).join("L")}`;
+  const bars = (xs, low, high) => xs.map((x, i) => `M${x} ${low[i]}V${high[i]}`).join("");
+  const dots = (points) => points.map(([x, y = -2.4]) => `M${x} ${y}h0`).join("");
+  const edge = (f, z) => f.map(({ mu, variance }) => mu + z * sqrt(variance));
+  const around = (low, high) => [...low, ...high.toReversed()];
+  const band = (x, f) => line(around(x, x), around(edge(f, -1.645), edge(f, 1.645)));
+  function draw(svg, [left, low, width, height], paths) {
+    svg.setAttribute("viewBox", `${left} ${-low - height} ${width} ${height}`);
+    const drawn = paths.map(([kind, d]) => `<path class="${kind}" d="${d}"/>`);
+    svg.innerHTML = `<g transform="scale(1 -1)">${drawn.join("")}</g>`;
+  }
+  // The process beside the exact one, q(u), site variances, and the evidence at all powers. The
+  // sites of labels go one step in each frame.
+  function drawProcess(state) {
+    const { points, point, x, Z, power, labels, noise } = state;
+    const search = (name, at) => (figure.found[name] = look(at, figure.found[name]?.next));
+    const q = search("q", state);
+    const exact = search("exact", { ...state, Z: x });
+    const powers = range(9, 0, 1).map((root) => root ** 2); // more where the evidence is steep
+    const along = powers.map((at) => search(at, { ...state, power: at }).evidence);
+    const limits = labels ? [] : bounds(state);
+    const grid = range(101, 0, 6);
+    const own = moments(q, prior(state, grid));
+    const dense = moments(exact, prior({ ...state, Z: x }, grid));
+    const u = moments(q, prior(state, Z));
+    draw(svgs[0], [0, -2.6, 6, 5.2], [
+      ["exact band", band(grid, dense)],
+      ["own band", band(grid, own)],
+      ["exact", line(grid, edge(dense, 0))],
+      ["own", line(grid, edge(own, 0))],
+      ["summary", bars(Z, edge(u, -1.645), edge(u, 1.645))],
+      ...points.map((one) => [isInducing(one) ? "inducing" : "datum", dots([one])]),
+      ["chosen", dots(points.filter((_, n) => n === point))],
+      ...points.map((one, n) => [`hand" data-point="${n}`, dots([one])]),
+    ]);
+    const sites = q.sites.map(({ tau }) => min(1 / tau, 12));
+    draw(svgs[1], [0, 0, 6, 1.2 * max(...sites)], [
+      ["site", bars(x, x.map(() => 0), sites)],
+      ["bound", labels ? "" : `M0 ${noise}H6`],
+    ]);
+    const levels = [...along, ...limits, exact.evidence];
+    const low = min(...levels) - 1;
+    draw(svgs[2], [0, low, 1, max(...levels) + 1 - low], [
+      ["bound", limits.map((limit) => `M0 ${limit}H1`).join("")],
+      ["exact", `M0 ${exact.evidence}H1`],
+      ["own", line(powers, along)],
+      ["here", dots([[power, q.evidence]])],
+    ]);
+    sliders.point.max = points.length - 1;
+    [sliders.place.value, sliders.height.value] = figure.points[point] ?? [];
+    const exactly = `with all data inducing ${said(exact.evidence)}`;
+    const between = labels ? "" : `, bounds ${limits.map(said).join(" and ")}`;
+    return `${Z.length} inducing points: evidence ${said(q.evidence)} nats, ${exactly}${between}.`;
+  }
+  // One data point: its cavity, likelihood term and site, the tilted density as an area, and the
+  // Gaussian that has its moments, each as high as its peak.
+  function drawSite(state) {
+    const { power, m, s, y, labels, noise } = state;
+    const { d1, d2 } = project(state, y[0], m, s);
+    const { tau, nu } = update({ d1, d2 }, m, s, power);
+    const f = range(201, -6, 6);
+    const cavity = f.map((at) => (-0.5 * (at - m) ** 2) / s);
+    const term = f.map((at) => (labels ? logPhi(y[0] * at)[0] : (-0.5 * (y[0] - at) ** 2) / noise));
+    const site = f.map((at) => nu * at - 0.5 * tau * at * at);
+    const times = (factor) => cavity.map((one, i) => one + power * factor[i]);
+    const peak = (logs) => line(f, logs.map((one) => exp(one - max(...logs))));
+    draw(svgs[0], [-6, 0, 12, 1.1], [
+      ["own band", peak(times(term))],
+      ["exact", peak(cavity)],
+      ["bound", peak(term)],
+      ["site", peak(site)],
+      ["own", peak(times(site))],
+    ]);
+    const tilted = `mean ${said(m + power * s * d1)}, variance ${said(s + power * s * s * d2)}`;
+    return `Tilted ${tilted}; site precision τ = ${said(tau)}, shift ν = ${said(nu)}.`;
+  }
+  // One step of gradient ascent, shorter each time; sliders stop at their ends.
+  function train({ state, found, points, steps }) {
+    const g = gradient(state, found.q);
+    const step = (0.004 * steps) / hypot(g.variance, g.lengthscale, g.noise, ...g.Z);
+    const inducing = points.filter(isInducing);
+    inducing.forEach((point, m) => point.fill(min(max(point[0] + step * g.Z[m], 0), 6)));
+    for (const name of ["variance", "lengthscale", "noise"]) {
+      sliders[name].value = state[name] * exp(step * g[name]);
+    }
+  }
+  const buttons = {
+    train: () => (figure.steps = 40),
+    datum: () => figure.points.push([3.2, 0]),
+    inducing() {
+      const { x, Z } = figure.state;
+      const { D } = prior(figure.state);
+      if (Z.length < 20) figure.points.push([x[D.indexOf(max(...D))]]); // what is explained least
+    },
+    remove() {
+      const rest = figure.points.toSpliced(sliders.point.value, 1); // −1: the last one
+      if (!rest.every(isInducing)) figure.points = rest;
+      sliders.point.value = -1;
+    },
+    restart() {
+      form.reset();
+      Object.assign(figure, { points: JSON.parse(form.dataset.points), found: {}, steps: 0 });
+    },
+  };
+  // Sliders and points as a state; labels are drawn where they are, at ±1.
+  function read() {
+    const values = Array.from(new FormData(form), ([name, value]) => [name, +value]);
+    const state = Object.fromEntries(values);
+    const target = (y) => (state.labels ? (y < 0 ? -1 : 1) : y);
+    const points = figure.points.map(([x, ...y]) => [x, ...y.map(target)]);
+    const data = points.filter((point) => !isInducing(point));
+    const Z = points.filter(isInducing).map(([x]) => x);
+    figure.state = { ...state, points, Z, x: data.map(([x]) => x), y: data.map(([, y]) => y) };
+  }
+  // Draws once, and returns whether there is more to come.
+  function frame() {
+    read();
+    figure.words = (svgs.length > 1 ? drawProcess : drawSite)(figure.state);
+    if (figure.steps-- > 0) train(figure);
+    for (const slider of form.querySelectorAll("[type=range]")) {
+      slider.previousElementSibling.textContent = +slider.valueAsNumber.toFixed(2);
+    }
+    clearTimeout(figure.later);
+    figure.later = setTimeout(() => (form.querySelector("p").textContent = figure.words), 200);
+    return figure.steps > 0 || Object.values(figure.found).some((q) => q.change > 1e-5);
+  }
+  function ask() {
+    cancelAnimationFrame(figure.asked);
+    figure.asked = requestAnimationFrame(() => {
+      let more = frame();
+      while (more && still.matches) more = frame();
+      if (more) ask();
+    });
+  }
+  // The chosen point goes where its sliders are.
+  function move() {
+    const point = figure.points[sliders.point.value];
+    if (point) point[0] = +sliders.place.value;
+    if (point?.length > 1) point[1] = +sliders.height.value;
+  }
+  form.oninput = ({ target: { name } }) => ask(/place|height/.test(name) && move());
+  form.onclick = ({ target: { name } }) => ask(buttons[name]?.());
+  svgs[0].onpointerdown = ({ target, pointerId }) => {
+    sliders.point.value = target.dataset.point ?? -1;
+    svgs[0].setPointerCapture(pointerId);
+    ask();
+  };
+  svgs[0].onpointermove = ({ buttons, clientX, clientY }) => {
+    const at = new DOMPoint(clientX, clientY).matrixTransform(svgs[0].getScreenCTM().inverse());
+    [sliders.place.value, sliders.height.value] = [at.x, -at.y];
+    if (buttons) ask(move());
+  };
+  buttons.restart();
+  // the picture for pages without JavaScript
+  document.querySelector(".moving ~ .cell-output, .moving ~ * .cell-output")?.remove();
+  form.figure = figure;
+  form.hidden = false;
+  ask(frame());
+  globalThis.powerEP = { prior, look, moments, gradient, bounds };
 })();

@@ -1,59 +1,66 @@
 // What `test_power.py` does to a figure that moves, and what the figure then shows.
 async function setStates(states) {
-  const { figure } = document.querySelector(".moving"), { elements } = figure.form, found = [];
+  const { figure } = document.querySelector(".moving"), { elements } = document.querySelector(".moving"), found = [];
+  const data = figure.points.filter((point) => point.length > 1);
+  const grid = Array.from({ length: 101 }, (_, i) => (6 * i) / 100);
   for (const { labels, Z, ...state } of states) {
     for (const [name, value] of Object.entries(state)) elements[name].value = value;
     elements.labels.checked = labels;
-    figure.points.Z = Z;
+    figure.points = [...data, ...Z.map((z) => [z])];
     for (let i = 0; i < 2000 && figure.frame(); i++);
     for (let i = 0; i < 40; i++) figure.frame();
-    const { x, y } = figure.state, before = powerEP.prior(figure.state), limits = labels ? null : powerEP.bounds(figure.state, before);
-    found.push({ x, y, evidence: figure.q.evidence, ...figure.own, limits, gradient: powerEP.gradient(figure.state, figure.q), exact: figure.exact.evidence });
+    const { x, y } = figure.state, { q, exact } = figure.found, limits = labels ? null : powerEP.bounds(figure.state);
+    const f = powerEP.moments(q, powerEP.prior(figure.state, grid)), gradient = powerEP.gradient(figure.state, q);
+    found.push({ x, y, evidence: q.evidence, mean: f.map(({ mu }) => mu), variance: f.map(({ variance }) => variance), limits, gradient, exact: exact.evidence });
   }
   return found;
 }
 
 async function use() {
   const form = document.querySelector(".moving"), { figure } = form, svg = form.querySelector("svg"), said = {};
-  const press = (key) => svg.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   const button = (words) => [...form.querySelectorAll("button")].find((one) => one.textContent === words).click();
   const pointer = (type, target, x, y) => target.dispatchEvent(new PointerEvent(type, { clientX: x, clientY: y, buttons: 1, pointerId: 1, bubbles: true }));
+  const count = (length) => figure.points.filter((point) => point.length === length).length;
+  const slide = (name, value) => {
+    form.elements[name].value = value;
+    form.elements[name].dispatchEvent(new Event("input", { bubbles: true }));
+    figure.frame();
+  };
   svg.setPointerCapture = () => {};
   for (let i = 0; i < 100 && !form.querySelector("p").textContent; i++) await wait(100);
   said.picture = document.querySelectorAll("img").length;
   said.words = form.querySelector("p").textContent;
-  said.Z = [...figure.points.Z];
-  press("PageDown"); press("ArrowRight");
-  said.byKey = [...figure.points.Z];
-  press("Delete");
-  said.afterDelete = figure.points.Z.length;
-  button("Add inducing point"); button("Add data point");
-  said.added = [figure.points.Z.length, figure.points.x.length];
-  figure.frame();
-  const mark = svg.querySelector(`[data-point="${figure.points.Z.length + 10}"]`), box = mark.getBoundingClientRect(), before = figure.points.y[10];
-  pointer("pointerdown", mark, box.x, box.y); pointer("pointermove", svg, box.x + 30, box.y - 40);
-  said.dragged = [figure.points.x[10], figure.points.y[10] - before];
+  said.points = structuredClone(figure.points);
+  slide("point", 60);
+  slide("place", 0.55);
+  said.byKey = structuredClone(figure.points);
   button("Remove");
-  said.removed = figure.points.x.length;
-  const slider = form.querySelector('[name="power"]');
-  slider.value = 0.25; slider.dispatchEvent(new Event("input", { bubbles: true }));
+  said.afterRemove = count(1);
+  button("Add inducing point"); button("Add data point");
+  said.added = [count(1), count(2)];
   figure.frame();
+  const n = 10, mark = svg.querySelector(`[data-point="${n}"]`), box = mark.getBoundingClientRect(), before = [...figure.points[n]];
+  pointer("pointerdown", mark, box.x, box.y); pointer("pointermove", svg, box.x + 30, box.y - 40);
+  said.dragged = figure.points[n].map((one, i) => one - before[i]);
+  button("Remove");
+  said.removed = count(2);
+  slide("power", 0.25);
   said.power = figure.state.power;
   button("Reset");
   figure.frame();
-  said.reset = [figure.points.Z.length, figure.state.power];
-  const start = figure.q.evidence;
+  said.reset = [count(1), figure.state.power];
+  const start = figure.found.q.evidence;
   button("Train");
   for (let i = 0; i < 200 && figure.steps > 0; i++) await wait(100);
   while (figure.frame());
-  said.gain = figure.q.evidence - start;
+  said.gain = figure.found.q.evidence - start;
   form.querySelector('[name="labels"]').click();
   const drawn = new Set();
-  for (let i = 0; i < 30; i++) { await new Promise(requestAnimationFrame); drawn.add(figure.q.evidence); }
+  for (let i = 0; i < 30; i++) { await new Promise(requestAnimationFrame); drawn.add(figure.found.q.evidence); }
   said.drawn = drawn.size;
-  while (figure.points.Z.length) button("Remove");
+  for (let i = 0; i < 7; i++) button("Remove");
   figure.frame();
-  said.empty = figure.q.evidence;
+  said.empty = figure.found.q.evidence;
   said.inputs = [...form.querySelectorAll("input")].every((one) => one.labels.length === 1);
   return said;
 }
@@ -81,8 +88,8 @@ async function attack(clumsy) {
     const input = pick([...form.querySelectorAll("input")]), ends = [input.min, input.max, (+input.min + +input.max) / 2];
     if (input.type === "checkbox") input.checked = chance() < 0.5;
     else if (input.type === "range") input.value = pick(ends);
-    for (let j = chance() < 0.1 ? 60 : 1; j > 0; j--) pick([...form.querySelectorAll("button:not([type=reset])")])?.click();
-    for (const key of ["PageUp", "ArrowUp", "Delete", "ArrowLeft", "PageDown"]) svg.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    for (let j = chance() < 0.1 ? 60 : 1; j > 0; j--) pick([...form.querySelectorAll("button:not([name=restart])")])?.click();
     pointer("pointerdown", pick([svg, ...svg.querySelectorAll(".hand")]));
     pointer("pointermove", svg);
     form.style.display = i % 7 ? "" : "none";
@@ -92,5 +99,5 @@ async function attack(clumsy) {
     const drawn = [...form.querySelectorAll("svg")].map((one) => one.outerHTML).join() + figure.words;
     if (/NaN|undefined|Infinity/.test(drawn)) wrong.push([figure.words, JSON.stringify(figure.state)]);
   }
-  return { wrong, slow: times.sort((a, b) => a - b)[Math.floor(0.9 * times.length)], most: [figure.points.Z.length, figure.points.x.length] };
+  return { wrong, slow: times.sort((a, b) => a - b)[Math.floor(0.9 * times.length)], most: figure.points.length };
 }
