@@ -1,10 +1,15 @@
-"""The exact process, which `n_inducing="auto"` tries first."""
+"""The exact process, which `n_inducing="auto"` tries first, and which few rows have."""
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.kernels import SquaredExponential
+from sparse_pep.training import LBFGS
 
 X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(120, 2))
 SMOOTH = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
@@ -51,3 +56,57 @@ def test_the_exact_process_of_a_simulator_beats_trained_points():
 def test_labels_have_a_point_at_every_row():
     model = SparsePEPClassifier(**AUTO).fit(X, NOISY > 1.0)
     assert len(model.features_) == 120
+
+
+def test_the_evidence_of_a_fit_whose_noise_vanishes_is_finite():
+    """With more columns than few rows determine, the evidence may rise until no noise is left."""
+    rng = np.random.default_rng(4)
+    wide = rng.normal(size=(30, 12))
+    flat = np.round(wide[:, 0])
+    model = SparsePEPRegressor(**AUTO).fit(wide, flat)
+    assert abs(model.log_marginal_likelihood_value_) < 1e3
+    assert np.all(np.abs(model.predict(wide) - flat) < 1.0)
+
+
+def test_few_rows_have_the_exact_evidence_by_default():
+    """At least as high as that of scikit-learn's process, which starts once."""
+    scaled = (X[:80] - X[:80].mean(axis=0)) / X[:80].std(axis=0)
+    targets = (NOISY[:80] - NOISY[:80].mean()) / NOISY[:80].std()
+    model = SparsePEPRegressor(random_state=0, n_inducing=80).fit(scaled, targets)
+    kernel = ConstantKernel() * RBF(np.ones(2)) + WhiteKernel(0.1)
+    other = GaussianProcessRegressor(kernel).fit(scaled, targets)
+    height = model.log_marginal_likelihood_value_
+    assert height > other.log_marginal_likelihood_value_ - 0.01
+    assert len(model.features_) == 80
+
+
+def test_few_rows_try_several_starts():
+    """The first leads to a maximum where the curve is noise."""
+    rng = np.random.default_rng(4)
+    inputs = rng.normal(size=(50, 4))
+    targets = np.sin(3.0 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.normal(size=50)
+    model = SparsePEPRegressor(random_state=0, n_inducing=50).fit(inputs, targets)
+    assert model.score(inputs, targets) > 0.9
+    assert np.array_equal(np.unique(model.features_.Z, axis=0), model.features_.Z)
+
+
+def test_a_kernel_that_is_given_starts_where_it_is():
+    kernel = SquaredExponential(1.0, [1.0, 1.0])
+    training = LBFGS(max_iter=1)
+    given = {"kernel": kernel, "training": training, "n_inducing": 60, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        model = SparsePEPRegressor(**given).fit(X[:60], NOISY[:60])
+    assert model.diagnostics_["n_evaluations"] <= 5
+    assert np.allclose(model.kernel_.lengthscale, 1.0, rtol=0.9)
+
+
+def test_points_move_where_the_noise_of_few_rows_vanishes():
+    model = SparsePEPRegressor(random_state=0, n_inducing=40, standardize=False)
+    model.fit(X[:40], SMOOTH[:40])
+    assert "exact" not in model.diagnostics_
+
+
+def test_points_of_few_labels_stay_where_they_are():
+    model = SparsePEPClassifier(random_state=0, n_inducing=60, standardize=False)
+    model.fit(X[:60], NOISY[:60] > 1.0)
+    assert np.array_equal(model.features_.Z, np.unique(X[:60], axis=0))

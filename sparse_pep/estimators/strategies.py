@@ -10,12 +10,12 @@ import numpy as np
 
 from .arguments import Arguments
 from .fitting import Data
-from .starting import number_of_points
+from .starting import keeps_scale, number_of_points
 from ..inference import Rows
 from ..observations import SIGN
 from ..race import Race
 from ..training import LBFGS, TrainingOptions, train
-from ..training.exact import Exact
+from ..training.exact import Exact, WithFewRows
 from sparse_pep.training.strategies import (
     Growth,
     Guarded,
@@ -47,7 +47,6 @@ def may_be_exact(options: Arguments, data: Data) -> bool:
         options.tight,
         bool(options.monotone),
         options.features is not None,
-        options.n_inducing != "auto",
         options.local is not None,
         isinstance(options.power, str) and options.power == "held_out",
         "features.Z" in options.fixed,
@@ -123,9 +122,14 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
         strategy = Guarded(strategy)
     if compares_ways(options, data):
         strategy = Race(data.unique_rows, open_kernel, strategy, rows_as_points(options))
-    if may_be_exact(options, data):
+    if not may_be_exact(options, data):
+        return with_power_by_name(options, data, strategy)
+    if options.n_inducing == "auto":
         trained = training_of(options, data)
         strategy = Exact(data.unique_rows, trained, strategy, MOST_INPUTS, open_kernel)
+    elif not compares_ways(options, data):
+        own_scale = keeps_scale(options)
+        strategy = WithFewRows(data.unique_rows, strategy, starts_are_open=not own_scale)
     return with_power_by_name(options, data, strategy)
 
 

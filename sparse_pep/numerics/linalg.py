@@ -12,7 +12,7 @@ import re
 from bisect import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 from numpy import ndarray
@@ -178,23 +178,27 @@ class Factor:
         L, zeros above the diagonal.
     jitter : float
         The relative jitter that was needed. Dimensionless.
-    inverse : ndarray (M, M) or None
-        L⁻¹, or None if L is so ill-conditioned that solving is more accurate than multiplying.
     half_log_det : float
         ½ log |L Lᵀ| = Σ log Lₘₘ, in nats.
     """
 
     lower: ndarray
     jitter: float = 0.0
-    inverse: ndarray | None = field(init=False, default=None)
     half_log_det: float = field(init=False, default=0.0)
 
     def __post_init__(self) -> None:
         set_fields(self, half_log_det=float(np.log(self.lower.diagonal()).sum()))
+
+    @cached_property
+    def inverse(self) -> ndarray | None:
+        """L⁻¹ (M, M), or None if L is so ill-conditioned that solving is more accurate than
+        multiplying. Cost M³/3 flops, the first time.
+        """
         inverse, _ = lapack.dtrtri(self.lower.T, lower=0)
         condition = lapack.dlange("1", self.lower.T) * lapack.dlange("1", inverse)
         if condition * PRODUCT_RCOND < 1.0:  # it may be NaN
-            set_fields(self, inverse=inverse.T)
+            return inverse.T
+        return None
 
     @property
     def diagonals(self) -> tuple[ndarray, ndarray]:

@@ -6,8 +6,10 @@
 __all__ = []
 
 # %% ../../nbs/19e_exact.ipynb #17aab619
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +26,9 @@ from ..numerics.linalg import factorise, mirror
 from ..numerics.parameters import to_vector
 from ..numerics.threads import one_blas_thread
 from .checkpoint import CachedEvaluation
-from .lbfgs import Objective, maximise, total_weight
-from .options import Clock, TrainingOptions, TrainingResult
+from .lbfgs import FEWEST_AND_MOST, Objective, maximise, total_weight
+from .neighbours import variance_of, with_start
+from .options import Clock, Step, TrainingOptions, TrainingResult
 from .strategies import Strategy, mean_left_out
 
 # %% ../../nbs/19e_exact.ipynb #aeceecb3
@@ -103,7 +106,9 @@ class ExactEvidence:
     scatter: ndarray
 
     def terms_of(self, model: Model) -> ExactTerms:
-        """The density of the targets of a model. LinAlgError if it cannot be computed."""
+        """The density of the targets of a model. LinAlgError if it cannot be computed, also where
+        the noise is smaller than the least jitter.
+        """
         rows = self.rows
         n_data = rows.n_data
         weight = np.broadcast_to(np.asarray(rows.weight, dtype=float), n_data)
@@ -111,8 +116,11 @@ class ExactEvidence:
         targets = TargetRows(residuals, np.zeros(n_data), np.ones(n_data))
         sites = known_sites(model, rows, targets, tight=False)
         K, pull = model.kernel.vjp(rows.X, None)
+        noise = sites.noise_variance / weight
+        if np.min(noise) < LEAST_JITTER * np.max(K.diagonal()):
+            raise np.linalg.LinAlgError("the noise is smaller than any jitter")
         H = np.array(K)
-        H.flat[:: n_data + 1] += sites.noise_variance / weight
+        H.flat[:: n_data + 1] += noise
         dense = dense_terms(H, residuals.reshape(n_data, -1))
         return ExactTerms(dense, sites, weight, pull)
 
@@ -164,18 +172,26 @@ def jitter_below_noise(model: Model, X: ndarray, most: float) -> float:
     if not model.likelihood.sites_known:
         return most
     noise = np.min(np.asarray(model.likelihood.noise_variance))
-    return float(min(most, SMALL_SHARE * noise / np.max(model.kernel.diag(X))))
+    least = max(LEAST_JITTER, SMALL_SHARE * noise / np.max(model.kernel.diag(X)))
+    return float(min(most, least))
 
 # %% ../../nbs/19e_exact.ipynb #c814c26c
 @one_blas_thread()
 def train_exactly(
-    model: Model, evidence: ExactEvidence, options: TrainingOptions, n_data: float, clock: Clock
+    model: Model,
+    evidence: ExactEvidence,
+    options: TrainingOptions,
+    n_data: float,
+    clock: Clock,
+    ends: Callable[[Step], bool] | None = None,
+    fewest: int = FEWEST_AND_MOST[0],
 ) -> TrainingResult:
     """The model with the hyper-parameters that maximise the exact evidence of rows with Gaussian
-    noise and the total weight `n_data`.
+    noise and the total weight `n_data`; `ends` and `fewest` as in `maximise`.
     """
     objective = Objective(model, evidence, options.fixed)
-    result = maximise(objective, options.optimiser, n_data, clock, options.progress)
+    optimiser = options.optimiser
+    result = maximise(objective, optimiser, n_data, clock, options.progress, ends, fewest)
     return replace(result, fit=None, start=None)
 
 # %% ../../nbs/19e_exact.ipynb #5d662cc6
@@ -267,3 +283,121 @@ class Exact:
                 result = other
                 fourth = fourth_of_other
         return result, scores, fourth
+
+# %% ../../nbs/19e_exact.ipynb #7c1d90ab
+FURTHER_STARTS = ((1.0, 0.1), (2.0, 0.01))  # lengthscales and noise
+
+
+def exact_starts(model: Model, rows: Rows, fixed: Collection[str]) -> list[Model]:
+    """The model, whose lengthscales are √D times the scale of the columns of the rows (N, D), and
+    further ones, with lengthscales in units of this scale, and a noise variance in units of that of
+    the targets. What is `fixed` keeps its value.
+    """
+    scale = 1.0 / np.sqrt(rows.n_dims)
+    variance = variance_of(rows)
+    starts = [model]
+    for length, noise in FURTHER_STARTS:
+        starts.append(with_start(model, length * scale, noise * variance, fixed))
+    return starts
+
+# %% ../../nbs/19e_exact.ipynb #7c1d90ad
+FEWEST = 8  # iterations over which progress is measured
+FINER = 0.1  # the tolerance, in units of that of the optimiser
+LEAST_SHARE = 1e-4  # of the variance of the targets, that the noise must have
+
+
+class SameMaximum:
+    """Whether a run has `reached` a maximum that earlier results have, to within `near` nats, so
+    that it may end. It is called after each iteration.
+    """
+
+    def __init__(self, results: Sequence[TrainingResult], near: float) -> None:
+        self.values = [result.history[-1] - result.log_prior[-1] for result in results]
+        self.near = near
+        self.last = -np.inf
+        self.reached = False
+
+    def __call__(self, step: Step) -> bool:
+        """Whether the run should end."""
+        value = step.fit.log_evidence
+        gain = value - self.last
+        self.last = value
+        is_near = [abs(value - other) < self.near for other in self.values]
+        self.reached = gain < self.near and any(is_near)
+        return self.reached
+
+# %% ../../nbs/19e_exact.ipynb #7c1d90ac
+@dataclass(frozen=True, eq=False)
+class WithFewRows:
+    """Training where there are no more distinct inputs than inducing points, which then stay where
+    they are. If there are more, or if the noise vanishes, another strategy trains.
+
+    Attributes
+    ----------
+    rows : Rows
+        The distinct rows of the problem.
+    otherwise : Strategy
+        What trains inducing points, and other likelihoods, whose sites are found by iteration.
+    starts_are_open : bool
+        Whether further starts are tried.
+    """
+
+    rows: Rows
+    otherwise: Strategy
+    starts_are_open: bool = True
+
+    def __call__(
+        self,
+        model: Model,
+        problem: Problem,
+        options: TrainingOptions,
+        rng: np.random.Generator,
+        clock: Clock,
+    ) -> TrainingResult:
+        """The result of training, with a jitter that is small beside the noise."""
+        evidence = ExactEvidence(*with_distinct_inputs(self.rows))
+        X = np.unique(self.rows.X, axis=0)
+        if len(X) > len(model.features) or model.kernel.of_functionals:
+            return self.otherwise(model, problem, options, rng, clock)
+        fixed = replace(options, fixed={*options.fixed, "features.Z"})
+        if not model.likelihood.sites_known:
+            return self.otherwise(model, problem, fixed, rng, clock)
+        found = self.best(model, evidence, fixed, clock)
+        least = LEAST_SHARE * variance_of(self.rows)
+        if found is None or np.min(found.model.likelihood.noise_variance) < least:
+            return self.otherwise(model, problem, options, rng, clock)
+        jitter = jitter_below_noise(found.model, X, problem.jitter)
+        density, _ = evidence.left_out(found.model)
+        scores = {type(found.model.kernel).__name__: density}
+        return replace(
+            found,
+            problem=replace(problem, jitter=jitter),
+            entries={**found.entries, "exact": scores},
+        )
+
+    def best(
+        self, model: Model, evidence: ExactEvidence, options: TrainingOptions, clock: Clock
+    ) -> TrainingResult | None:
+        """The result of the start that leads highest; None if all fail. The second of two starts
+        that lead to the same maximum is the last.
+        """
+        starts = [model]
+        if self.starts_are_open:
+            starts = exact_starts(model, self.rows, options.fixed)
+        n_data = total_weight(self.rows)
+        optimiser = options.optimiser
+        finer = replace(options, optimiser=replace(optimiser, tol=FINER * optimiser.tol))
+        results: list[TrainingResult] = []
+        try:
+            for start in starts:
+                ends = SameMaximum(results, optimiser.tol * n_data)
+                with suppress(np.linalg.LinAlgError):
+                    result = train_exactly(start, evidence, finer, n_data, clock, ends, FEWEST)
+                    if not ends.reached:
+                        results.append(result)
+                if ends.reached or clock.is_over:
+                    break
+        except KeyboardInterrupt:
+            if not clock.interrupt(has_result=bool(results)):
+                raise
+        return max(results, key=attrgetter("objective"), default=None)

@@ -249,7 +249,8 @@ class TimeIsOver(Exception):
 class LBFGSObjective:
     """Minus the objective as a function of parameters in their units, in the form that L-BFGS
     expects, with a record of the run for N data points. Training has converged when the last
-    iterations, the `window`, gained less than `needed`, in nats. It ends (`late`) with the first
+    iterations, the `window`, of which there are `fewest` or more, gained less than `needed`, in
+    nats. It ends (`late`) with the first
     evaluation after the clock is over, but not before the first iteration is complete, and is
     `ended` by a function that is asked after each iteration. The `trace` has the value and the log
     prior of each iteration.
@@ -263,6 +264,7 @@ class LBFGSObjective:
         clock: Clock,
         bar: tqdm,
         ends: Callable[[Step], bool] | None = None,
+        fewest: int = FEWEST_AND_MOST[0],
     ) -> None:
         self.objective = objective
         self.tol = tol
@@ -273,7 +275,7 @@ class LBFGSObjective:
         self.units: ndarray = units_of(objective.trained)
         self.best: Point | None = None
         self.worst = np.inf
-        self.window = 0
+        self.window = fewest
         self.converged = False
         self.late = False
         self.ended = False
@@ -324,7 +326,7 @@ class LBFGSObjective:
         log_prior, _ = self.objective.log_prior(self.units * intermediate_result.x)
         self.trace.append((value, log_prior))
         iteration = len(self.trace) - 1
-        self.window = int(np.clip(LAST * iteration, *FEWEST_AND_MOST))
+        self.window = max(self.window, min(int(LAST * iteration), FEWEST_AND_MOST[1]))
         self.bar.set_postfix_str(f"objective {value:.4g}")
         self.bar.update(iteration - self.bar.n)
         if iteration >= self.window:
@@ -411,14 +413,16 @@ def maximise(
     clock: Clock | None = None,
     progress: bool = False,
     ends: Callable[[Step], bool] | None = None,
+    fewest: int = FEWEST_AND_MOST[0],
 ) -> TrainingResult:
     """The result of one run of L-BFGS from the start of the objective, for N data points (or Σ w).
     Ctrl-C ends it with the best parameters so far, unless there are none yet, and so does `ends`
-    (see `TrainingOptions`).
+    (see `TrainingOptions`). It has converged when the last iterations, `fewest` or more, gain
+    little.
     """
     clock = clock or Clock()
     with tqdm(total=optimiser.max_iter, disable=not progress, desc="training", unit="it") as bar:
-        run = LBFGSObjective(objective, optimiser.tol, n_data, clock, bar, ends)
+        run = LBFGSObjective(objective, optimiser.tol, n_data, clock, bar, ends, fewest)
         try:
             converged, message = climb(run, optimiser.max_iter)
         except (KeyboardInterrupt, TimeIsOver) as stop:
