@@ -89,12 +89,34 @@ DAYS = pd.date_range("2021-01-01", periods=40)
 ODD = {  # column, warning
     "code": (np.where(np.arange(40) % 10, ROWS[:, 1], -999.0), "'b' of `X` holds -999 in 4 of 40"),
     "fill": (np.where(np.arange(40) % 10, ROWS[:, 1], 1e20), "'b' of `X` holds 1e\\+20 in 4 of 40"),
+    "both": (
+        np.where(np.arange(40) % 10 > 1, ROWS[:, 1], np.where(np.arange(40) % 2, 999.0, -999.0)),
+        "'b' of `X` holds -999 in 4 and 999 in 4 of 40 rows, and otherwise 0.* to [4-6].*If these",
+    ),
+    "two lengths": (
+        np.where(np.arange(40) % 10 > 1, ROWS[:, 1], -np.where(np.arange(40) % 2, 999.0, 9999.0)),
+        "holds -9999 in 4 and -999 in 4 of 40",
+    ),
+    "decimal": (np.where(np.arange(40) % 10, ROWS[:, 1], -99.9), "holds -99.9 in 4 of 40"),
+    "short float": (
+        np.where(np.arange(40) % 10, ROWS[:, 1], np.float32(99.99)),
+        "holds 99.98999.* in 4 of 40",
+    ),
     "once": (np.where(np.arange(40), ROWS[:, 1], -999.0), ""),
     "in range": (np.linspace(0.0, 999.0, 20).repeat(2), ""),
     "digits": (
         DAYS.strftime("%Y%m%d").astype(int),
         "'b' of `X` looks like times \\(days in the form 20210101\\)",
     ),
+    "months": (
+        (np.arange(40) // 12 + 1999) * 100 + np.arange(40) % 12 + 1,
+        "months in the form 199901",
+    ),
+    "minutes": (
+        DAYS.strftime("%Y%m%d1259").astype(int),
+        "minutes in the form 202101011259",
+    ),
+    "no month": (np.arange(199980, 200020), ""),
     "no day": (20210101 + np.arange(40), ""),
 }
 
@@ -128,6 +150,32 @@ def test_codes_among_targets_and_times_in_columns_are_named():
     for values, what in ((seconds, "seconds since 1970"), (44197 + np.arange(40), "spreadsheet")):
         assert what in warnings_of(frame_with(values, "date"), ROWS[:, 0])[0]
         assert not warnings_of(frame_with(values, "lifetime"), ROWS[:, 0])
+
+
+def test_codes_beside_gaps_and_among_dates_are_told_from_what_fills_cells():
+    values = np.where(np.arange(40) % 10, ROWS[:, 1], -999.0)
+    values[5] = np.nan
+    assert re.search(
+        "-999 in 4 of 39 rows, and otherwise 0", warnings_of(frame_with(values), ROWS[:, 0])[0]
+    )
+    dates = DAYS.strftime("%Y-%m-%d").where(np.arange(40) % 10 > 0, "1900-01-01")
+    said = warnings_of(frame_with(dates), ROWS[:, 0])[0]
+    assert "'b' of `X` holds 1900-01-01 in 4 of 40 rows, and otherwise 2021-01-02 to" in said
+    assert "fitted as a date" in said
+
+
+def test_times_of_day_without_a_colon_are_named_by_their_column():
+    clock = np.arange(40) % 24 * 100 + np.arange(40) % 60
+    said = warnings_of(frame_with(clock, "dep_time"), ROWS[:, 0])
+    assert "times of day in the form 2323" in said[0]
+    assert not warnings_of(frame_with(clock), ROWS[:, 0])
+
+
+@pytest.mark.parametrize("name, levels", [("fate", ("alive", "dead")), ("event", ("no", "yes"))])
+def test_a_category_that_says_which_durations_had_ended_is_named(name, levels):
+    X = frame_with(np.array(levels)[np.arange(40) % 2], name)
+    with pytest.warns(UserWarning, match=f"'{name}' of `X`.*== '{levels[0]}', -time, time"):
+        SparsePEP(likelihood="weibull", n_inducing=5, training=None).fit(X, ROWS[:, 0] + 1.0)
 
 
 def test_row_numbers_of_numeric_tables_and_levels_spelled_alike_are_named():

@@ -637,3 +637,19 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     path.write_text("a,y\n1,2\n2,3\n3,4\n")
     with pytest.raises(ValueError, match="growing.csv' changed while it was read"):
         [*file.frames(["a"])]
+
+
+@pytest.mark.parametrize("words", ["alive,dead", "TRUE,F", "yes,no"])
+def test_words_do_not_say_which_durations_had_ended(tmp_path, words):
+    file = tmp_path / "t.csv"
+    file.write_text("t,x,fate\n1,2," + "\n3,4,".join(words.split(",")) + "\n")
+    with pytest.raises(ValueError, match=r"'fate' holds text.* 1 \(or true\) where a duration had"):
+        convert_table(file, "t", censored="fate")
+
+
+def test_a_table_of_too_many_columns_is_refused(tmp_path):
+    file = tmp_path / "t.csv"
+    names = ",".join(f"c{d}" for d in range(100_002))
+    file.write_text(names + "\n" + "1," * 100_001 + "1\n")
+    with pytest.raises(ValueError, match="t.csv' has 100002 columns; at most 100000 are read"):
+        convert_table(file, "c0")

@@ -8,6 +8,7 @@ __all__ = []
 # %% ../../nbs/internals/data/cells.ipynb #90367431
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import time
 from numbers import Number
@@ -62,8 +63,8 @@ GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")  # with points betwe
 
 
 def to_number(cell: str, kind: str = "number", decimal: str = ".") -> float:
-    """The number in a cell, or NaN if it holds none. In an "input", true and false are numbers.
-    Beside a decimal comma, points separate thousands.
+    """The number in a cell, or NaN if it holds none. In an "input" and a "mark", true and false are
+    numbers. Beside a decimal comma, points separate thousands.
     """
     if "_" in cell:  # 2024_01 is not 202401
         return math.nan
@@ -77,7 +78,7 @@ def to_number(cell: str, kind: str = "number", decimal: str = ".") -> float:
     try:
         return float(cell)
     except ValueError:
-        words = TRUE_AND_FALSE if kind == "input" else {}
+        words = {} if kind == "number" else TRUE_AND_FALSE
         return words.get(cell.casefold(), math.nan)
 
 # %% ../../nbs/internals/data/cells.ipynb #4d22c665
@@ -276,8 +277,8 @@ def frame_of(table: Table | ndarray) -> pd.DataFrame:
         pyarrow_for("a table of Arrow or polars")
         table = table.to_pandas()
     names = [str(name) for name in table.columns]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise ValueError(
                 f"the names of columns must be different texts; got {short_repr(name)} twice."
             )

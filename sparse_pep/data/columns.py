@@ -816,17 +816,15 @@ class Columns:
     @property
     def filled(self) -> list[tuple[int, float, ndarray]]:
         """Of the columns whose empty cells are filled with an error: the place among the D columns
-        of numbers, what stands there, and the standard deviations (D,) where it does.
+        of numbers, what stands there, and the standard deviations (d,) in the columns from this
+        place on where it does.
         """
         filled = []
         place = 0
         for column in self.columns:
-            end = place + len(column.names)
             if column.spread:
-                errors = np.zeros(len(self.names))
-                errors[place:end] = column.errors
-                filled.append((place, column.fill - column.origin, errors))
-            place = end
+                filled.append((place, column.fill - column.origin, column.errors))
+            place += len(column.names)
         return filled
 
     def without_errors(self, marked_only: bool) -> "Columns":

@@ -52,8 +52,10 @@ class InputErrors:
         """The standard deviations (n, D) of inputs X (n, D)."""
         errors = np.zeros_like(X) + self.given
         for place, value, error in self.filled:
-            rows = np.abs(X[:, place] - value) <= NEAR * error[place]
-            errors[rows] = np.maximum(errors[rows], error)
+            rows = np.flatnonzero(np.abs(X[:, place] - value) <= NEAR * error[0])
+            if len(rows):
+                parts = errors[:, place : place + len(error)]
+                parts[rows] = np.maximum(parts[rows], error)
         return errors
 
 

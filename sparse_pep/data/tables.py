@@ -37,7 +37,12 @@ from sparse_pep.data.cells import (
 from .columns import ENDED, Columns, ColumnStats, refuse_two_groupings
 from .reader import TableFile, table_files
 from .sources import ArraySource, class_numbers, labels_of, positions_in
-from ..numerics.validation import did_you_mean, short_repr, warn_caller
+from sparse_pep.numerics.validation import (
+    did_you_mean,
+    require_few_columns,
+    short_repr,
+    warn_caller,
+)
 
 # %% ../../nbs/internals/data/tables.ipynb #3e1a7977
 class NotFinite(BadCell):
@@ -72,7 +77,13 @@ def to_finite(cell: str, kind: str, decimal: str = ".", beside: str = "", gaps: 
             remedy = f", with the same decimal mark as {beside[:40]!r}"
     elif begins:
         remedy = ", without a unit or a mark between thousands"
-    raise BadCell(f"holds text, {cell[:40]!r}; a number is expected{remedy}", is_text=not begins)
+    what = "a number is expected"
+    if kind == "mark":
+        what = f"{MARKS_OF_CENSORED} are expected; write these numbers for the words"
+    raise BadCell(f"holds text, {cell[:40]!r}; {what}{remedy}", is_text=not begins)
+
+
+MARKS_OF_CENSORED = "1 (or true) where a duration had not ended, and 0 (or false) elsewhere"
 
 
 OTHER_MARK = {  # what to do about a number with another decimal mark than this
@@ -168,7 +179,7 @@ def numbers_in(labels: Labels, name: str, kind: str) -> ndarray:
 
 def is_numeric(column: pd.Series, kind: str) -> bool:
     """Whether a column has a type of NumPy's numbers, or in an input of true and false."""
-    types = "biuf" if kind == "input" else "iuf"
+    types = "iuf" if kind == "number" else "biuf"
     return isinstance(column.dtype, np.dtype) and column.dtype.kind in types
 
 # %% ../../nbs/internals/data/tables.ipynb #962fa37c
@@ -303,11 +314,11 @@ class Layout:
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kind of each column: "input", "number", "label" or "cell"."""
+        """The kind of each column: "input", "number", "mark", "label" or "cell"."""
         kinds = dict.fromkeys(self.inputs, "input" if self.encoded_by is None else "cell")
         kinds |= dict.fromkeys(self.parts.values(), "number")
         if "censored" in self.parts:
-            kinds[self.parts["censored"]] = "input"
+            kinds[self.parts["censored"]] = "mark"
         if self.labels:
             kinds[self.parts["y"]] = "label"
         return kinds
@@ -388,6 +399,7 @@ def table_layout(
             f"`columns` must be a list of at least one name; got {short_repr(columns)}."
         )
     for file in files:
+        require_few_columns(len(file.names if columns is None else columns), f"'{file.name}'")
         if columns is None:
             columns = [name for name in file.names if name not in used.values()]
         require_columns(file, named, columns)
@@ -420,8 +432,9 @@ def require_columns(file: TableFile, named: Mapping[str, str], columns: Sequence
     `columns`, and each has one use.
     """
     wanted = [*named.items(), *(("`columns`", name) for name in columns)]
+    known = dict.fromkeys(file.names)
     for argument, name in wanted:
-        require_column(name, file.names, argument, file.name)
+        require_column(name, known, argument, file.name)
     for twice, count in Counter(name for _, name in wanted).items():
         if count > 1:
             arguments = [argument for argument, name in named.items() if name == twice]
@@ -511,8 +524,7 @@ class Loader:
         """Durations (n,), with a minus sign where one had not ended."""
         parts = self.layout.parts
         marks = np.isin(censored, (0.0, 1.0))
-        what = "1 (or true) where a duration had not ended, and 0 elsewhere"
-        self.require(marks, censored, parts["censored"], what)
+        self.require(marks, censored, parts["censored"], MARKS_OF_CENSORED)
         what = f"positive durations, since {parts['censored']!r} says which of them had not ended"
         self.require(y > 0.0, y, parts["y"], what)
         return np.where(censored == 1.0, -y, y)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_X_y, validate_data
 
-from ..data.cells import is_real, to_number
+from ..data.cells import days_of, is_real, to_number
 from sparse_pep.data.columns import (
     ASKED,
     ENDED,
@@ -52,6 +52,7 @@ from ..likelihoods import Likelihood
 from ..likelihoods.bounded import MENTIONED
 from sparse_pep.numerics.validation import (
     as_floats,
+    require_few_columns,
     require_finite,
     require_labels,
     require_real,
@@ -174,79 +175,139 @@ class Ingested:
     observed: RawData | None = None
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #5f0000a2
-CODES = np.array(  # of missing values
-    [
-        *(sign * (10.0**n - 1.0) for sign in (-1, 1) for n in range(2, 8)),
-        *(-32768.0, 32767.0, -2147483648.0, 2147483647.0, 1e20, -1e20, 1e30, -1e30, 1e36, -1e36),
-        *(float(np.float32(9.969209968386869e36)), 9.969209968386869e36),
-        *(float(sign * np.finfo(np.float32).max) for sign in (-1, 1)),
-    ]
-)
-
-
-def code_in(values: ndarray, ends: tuple[float, float]) -> float | None:
-    """The number at one of the `ends` of some values (N,) that stands for missing ones by its
-    looks: it is one of the usual codes, occurs twice, and is farther from the others than these are
-    from each other.
+def codes_of_missing() -> frozenset[float]:
+    """The numbers that stand for missing values by custom, as they are and as float32 holds them:
+    of sevens, eights or nines only, the ends of types, and what netCDF fills with.
     """
-    for code in CODES[np.isin(CODES, ends)].tolist():
-        others = values[values != code]
-        spread = 0.0
-        if 0 < len(others) < len(values) - 1:
-            spread = np.ptp(others)
-        if 0.0 < spread < np.min(np.abs(others - code)):
-            return code
-    return None
+    nines = (digit * (10.0**n - 1.0) / 9.0 for digit in (7, 8, 9) for n in range(2, 8))
+    parts = (99.9, 99.99, 99.999, 999.9, 999.99, 9999.9, 32768.0, 32767.0)
+    ends = (2.0**31, 2.0**31 - 1.0, 1e20, 1e30, 1e36, 9.969209968386869e36)
+    sizes = np.array([*nines, *parts, *ends, np.finfo(np.float32).max])
+    sizes = np.concatenate([sizes, sizes.astype(np.float32)])
+    return frozenset(np.concatenate([sizes, -sizes, [-9.0]]).tolist())
 
 
-def code_text(values: ndarray, code: float, called: str) -> str:
-    """What is said of a code among the values (N,) of a column."""
-    others = values[values != code]
-    count = len(values) - len(others)
+CODES = codes_of_missing()
+DATES_FOR_NOTHING = "1111-11-11 1899-12-30 1900-01-01 1970-01-01 2099-12-31 2999-12-31 9999-12-31"
+DAYS = frozenset(days_of(np.array(DATES_FOR_NOTHING.split(), "datetime64[D]")).tolist())
+
+
+class NumberColumn(NamedTuple):
+    """A column of numbers, or of days since 1970: how messages call it, its name, some of its
+    values, its ends, and the numbers in it that would stand for missing values.
+    """
+
+    called: str
+    name: str
+    values: ndarray
+    ends: tuple[float, float]
+    known: frozenset[float] = CODES
+
+    def shown(self, value: float, digits: int = 6) -> str:
+        """A value as messages show it."""
+        if self.known is DAYS:
+            return str(np.datetime64(math.floor(value), "D"))
+        return f"{value:.{digits}g}"
+
+
+def codes_in(column: NumberColumn) -> list[float]:
+    """The numbers of a column that stand for missing values by their looks: they are usual for it,
+    at the ends of the others, one occurs twice, and each is farther from the rest than that is
+    wide.
+    """
+    others = column.values
+    ends = column.ends
+    codes: list[float] = []
+    while len(others) and not column.known.isdisjoint(ends):
+        codes.append(next(end for end in ends if end in column.known))
+        others = others[others != codes[-1]]
+        if len(others):
+            ends = (float(others.min()), float(others.max()))
+    width = ends[1] - ends[0]
+    if not codes or not len(others) or width == 0.0 or len(column.values) - len(others) < 2:
+        return []
+    apart = [code for code in codes if width < max(ends[0] - code, code - ends[1])]
+    return sorted(apart) if np.any(np.isin(column.values, apart)) else []
+
+
+def code_text(column: NumberColumn, codes: list[float]) -> str:
+    """What is said of the codes among the values of a column."""
+    values = column.values
+    others = values[~np.isin(values, codes)]
+    counts = [f"{column.shown(code, 10)} in {int(np.sum(values == code))}" for code in codes]
     return (
-        f"{called} holds {code:.10g} in {count} of {len(values)} rows, and otherwise "
-        f"{others.min():.6g} to {others.max():.6g}"
+        f"{column.called} holds {' and '.join(counts)} of {len(values)} rows, and otherwise "
+        f"{column.shown(others.min())} to {column.shown(others.max())}"
     )
 
 
-def looks_like_days(values: ndarray) -> bool:
-    """Whether numbers (N,) have the form 20210305 of a year, a month and a day."""
-    month = values // 100 % 100
-    day = values % 100
-    within = (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
-    return bool(np.all(within & (day == np.round(day))))
+def warn_if_codes(column: NumberColumn) -> None:
+    """Warn of numbers in a column that stand for missing values by their looks."""
+    codes = codes_in(column)
+    if codes:
+        what = "this stands for a missing value" if len(codes) == 1 else "these mark missing values"
+        advice = "such cells empty (NaN)" if column.name else "such rows out"
+        kind = "date" if column.known is DAYS else "number"
+        taken = f"it is fitted as a {kind}" if len(codes) == 1 else f"they are fitted as {kind}s"
+        warn_caller(f"{code_text(column, codes)}. If {what}, leave {advice}; {taken}.", UserWarning)
 
 
+FEWEST_TIMES = 5  # distinct values, from which the digits of a time are no accident
+DIGITS_OF_TIMES = {  # what the digits of a number are, from the last: most, least of each pair
+    "months in the form": (190_001, 210_012, [(1, 12)]),
+    "days in the form": (19_000_101, 21_001_231, [(1, 31), (1, 12)]),
+    "hours in the form": (1_900_010_100, 2_100_123_123, [(0, 23), (1, 31), (1, 12)]),
+    "minutes in the form": (190_001_010_000, 210_012_312_359, [(0, 59), (0, 23), (1, 31), (1, 12)]),
+    "seconds in the form": (
+        19_000_101_000_000,
+        21_001_231_235_959,
+        [(0, 59), (0, 59), (0, 23), (1, 31), (1, 12)],
+    ),
+}
+CLOCK = re.compile(r"(?i:(^|[\W_])(time|clock|hhmm|uhrzeit|heure|hora)s?($|[\W_\d]))")
 DATED = re.compile(
     r"(?i:(^|[\W_])(date|datetime|time|timestamp|epoch|unix|ts|dt|day|at|when)s?($|[\W_\d]))"
 )
 COUNTED_TIMES = {  # from a time to a later one, of this century or shortly before
     "seconds since 1970": (5e8, 4.2e9),
     "milliseconds since 1970": (5e11, 4.2e12),
+    "microseconds since 1970": (5e14, 4.2e15),
+    "nanoseconds since 1970": (5e17, 4.2e18),
     "the days of a spreadsheet": (20_000.0, 60_000.0),
 }
 
 
-def form_of_times(values: ndarray, ends: tuple[float, float], name: str) -> str:
-    """What the numbers (N,) of a column between the `ends` are as times, in words; "" if they do
-    not look like it.
+def has_digits(values: ndarray, pairs: Sequence[tuple[int, int]]) -> bool:
+    """Whether numbers (N,) are whole and their digits, two by two from the last, lie between these
+    ends.
     """
-    least, most = ends
-    if 19000101.0 <= least < most <= 21001231.0 and looks_like_days(values):
-        return f"days in the form {values[0]:.0f}"
-    if not DATED.search(name) or least == most:
+    if not np.all(values == np.round(values)):
+        return False
+    for least, most in pairs:
+        digits = values % 100
+        if not np.all((digits >= least) & (digits <= most)):
+            return False
+        values = values // 100
+    return True
+
+
+def form_of_times(column: NumberColumn) -> str:
+    """What the numbers of a column are as times, in words; "" if they do not look like it."""
+    least, most = column.ends
+    values = column.values
+    if least == most or column.known is DAYS:
+        return ""
+    for form, (first, last, pairs) in DIGITS_OF_TIMES.items():
+        if first <= least and most <= last and has_digits(values, pairs):
+            if len(np.unique(values)) >= FEWEST_TIMES:
+                return f"{form} {values[0]:.0f}"
+    is_clock = 1000 <= most <= 2400 and 0 <= least and CLOCK.search(column.name)
+    if is_clock and has_digits(values, [(0, 59)]) and len(np.unique(values)) > ENOUGH_ROWS:
+        return f"times of day in the form {most:.0f}"
+    if not DATED.search(column.name):
         return ""
     fits = (form for form, (low, high) in COUNTED_TIMES.items() if low <= least and most <= high)
     return next(fits, "")
-
-
-class NumberColumn(NamedTuple):
-    """A column of numbers: how messages call it, its name, some of its values, and its ends."""
-
-    called: str
-    name: str
-    values: ndarray
-    ends: tuple[float, float]
 
 
 def warn_if_numbering(column: NumberColumn) -> None:
@@ -263,6 +324,7 @@ def warn_if_numbering(column: NumberColumn) -> None:
 
 
 CENSORED = re.compile(r"(?i:(^|[\W_])censored($|[\W_\d]))")
+FATES = frozenset("dead died death deceased alive living censored event failed relapsed".split())
 MARKS = {  # of two values each, what the larger one means
     ENDED: ("had ended", "time, -time"),
     CENSORED: ("had not ended", "-time, time"),
@@ -285,20 +347,47 @@ def warn_if_event(column: NumberColumn) -> None:
             )
 
 
+def warn_of_events(columns: InputColumns) -> None:
+    """Warn if a category beside durations says which of them had ended, by its name or its
+    levels.
+    """
+    for column in columns.table.columns if columns.table is not None else ():
+        words = {level.casefold() for level in column.levels}
+        named = ENDED.search(column.name) or CENSORED.search(column.name)
+        if len(words) == 2 and (named or not words.isdisjoint(FATES)):
+            level = column.levels[0]
+            warn_caller(
+                f"column {column.name!r} of `X`, with the levels {column.levels[0]!r} and "
+                f"{column.levels[1]!r}, is an input, but seems to say which durations had ended. "
+                "Leave it out, and give those that had not ended with a minus sign. If these are "
+                f"the rows with {level!r}: `np.where({column.name} == {level!r}, -time, time)`.",
+                UserWarning,
+            )
+
+
 def number_columns(data: Data, columns: InputColumns, rows: Rows) -> Iterator[NumberColumn]:
-    """Yield the targets, if they are numbers, and the columns of X that are numbers to the user,
-    with the values in some `rows`.
+    """Yield the targets, if they are numbers, and the columns of X that are numbers or dates to the
+    user, with the values in some `rows`.
     """
     inputs, targets = data.moments
     if rows.y.dtype.kind == "f" and rows.y.ndim == 1:
         yield NumberColumn("`y`", "", rows.y, (targets.least[0], targets.most[0]))
-    numbers = columns.origins
-    if columns.table is not None:
-        numbers = [column.name for column in columns.table.columns if column.kind == "number"]
-    for d, name in enumerate(columns.input_names or columns.origins):
-        if name in numbers:
-            ends = (inputs.least[d], inputs.most[d])
-            yield NumberColumn(f"column {name!r} of `X`", str(name), rows.X[:, d], ends)
+    ends = list(zip(inputs.least.tolist(), inputs.most.tolist(), strict=True))
+    if columns.table is None:
+        for d, name in enumerate(columns.origins):
+            yield NumberColumn(f"column {name!r} of `X`", name, rows.X[:, d], ends[d])
+        return
+    place = 0
+    for column in columns.table.columns:
+        if column.kind in ("number", "date"):
+            values = rows.X[:, place]
+            if column.gaps:  # without those that are filled
+                values = values[values != column.fill - column.origin]
+            low, high = (end + column.origin for end in ends[place])
+            known = DAYS if column.kind == "date" else CODES
+            called = f"column {column.name!r} of `X`"
+            yield NumberColumn(called, column.name, values + column.origin, (low, high), known)
+        place += len(column.names)
 
 
 def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> None:
@@ -307,14 +396,8 @@ def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> N
     """
     rows = data.rows if isinstance(data.rows, Rows) else data.sample
     for column in number_columns(data, columns, rows):
-        if (code := code_in(column.values, column.ends)) is not None:
-            advice = "such cells empty (NaN)" if column.name else "such rows out"
-            warn_caller(
-                f"{code_text(column.values, code, column.called)}. If this stands for a missing "
-                f"value, leave {advice}; it is fitted as a number.",
-                UserWarning,
-            )
-        if column.name and (form := form_of_times(column.values, column.ends, column.name)):
+        warn_if_codes(column)
+        if column.name and (form := form_of_times(column)):
             warn_caller(
                 f"{column.called} looks like times ({form}) and is fitted as a number. Write "
                 "dates, such as 2021-03-05, or convert the column with `pandas.to_datetime`.",
@@ -324,6 +407,8 @@ def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> N
             warn_if_numbering(column)
         if durations:
             warn_if_event(column)
+    if durations:
+        warn_of_events(columns)
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #fe527110
 def ingest(
@@ -399,6 +484,9 @@ def ingest_table(
 ) -> Ingested:
     """The rows of an array or a dataframe."""
     first = columns is None
+    shape = getattr(raw.X, "shape", ())
+    if len(shape) == 2:
+        require_few_columns(shape[1], "`X`")
     if columns is None:
         columns = columns_of_table(options, raw)
     X = numeric_columns(raw.X, columns)

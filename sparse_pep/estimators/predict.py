@@ -90,10 +90,10 @@ def errors_of_inputs(
             raise ValueError("`input_std` needs one target per row; the model has several.")
         given = state.columns.spread_of(input_std, n_rows) / state.x_scale
     table = state.columns.table
-    filled = [
-        (place, (value - state.x_mean[place]) / state.x_scale[place], std / state.x_scale)
-        for place, value, std in (table.filled if table else ())
-    ]
+    filled = []
+    for place, value, std in table.filled if table else ():
+        scale = state.x_scale[place : place + len(std)]
+        filled.append((place, (value - state.x_mean[place]) / scale[0], std / scale))
     if not filled and input_std is None:
         return None
     return InputErrors(filled, given)

@@ -229,6 +229,19 @@ def require_real(values: ArrayLike, name: str, least: int | None = None) -> ndar
     return array
 
 # %% ../../nbs/internals/numerics/validation.ipynb #d2afdde7
+MOST_COLUMNS = 100_000
+
+
+def require_few_columns(n_columns: int, called: str) -> None:
+    """Raise a ValueError for a table with more columns than a fit can tell apart."""
+    if n_columns > MOST_COLUMNS:
+        raise ValueError(
+            f"{called} has {n_columns} columns; at most {MOST_COLUMNS} are read, and each has a "
+            "lengthscale. Choose some, or reduce them first, for example with "
+            "`sklearn.decomposition.PCA`."
+        )
+
+
 def require_rows(n_rows: int, y: ndarray, several: bool = False) -> None:
     """Raise a ValueError unless y has a value for each row: (N,) or (N, 1), or (N, K) if
     there may be `several`.

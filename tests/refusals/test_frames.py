@@ -31,3 +31,11 @@ def test_columns_of_one_name(kind):
 def test_types_of_columns_that_have_no_names():
     model = SparsePEPRegressor(column_types={"a": "number"})
     refused(lambda: model.fit(X, y), "`column_types` ... dataframe")
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_million_columns_are_refused_at_once(mixed):
+    table = np.broadcast_to(0.0, (3, 1_000_000))
+    if mixed:
+        table = pd.DataFrame(np.broadcast_to("x", (1, 100_001)))
+    refused(lambda: SparsePEPRegressor().fit(table, y[:3]), "`X` has ... columns; at most 100000")
