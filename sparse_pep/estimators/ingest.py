@@ -484,7 +484,7 @@ def ingest_table(
 ) -> Ingested:
     """The rows of an array or a dataframe."""
     first = columns is None
-    shape = getattr(raw.X, "shape", ())
+    shape: tuple[int, ...] = getattr(raw.X, "shape", ())
     if len(shape) == 2:
         require_few_columns(shape[1], "`X`")
     if columns is None:
