@@ -399,7 +399,6 @@ def table_layout(
             f"`columns` must be a list of at least one name; got {short_repr(columns)}."
         )
     for file in files:
-        require_few_columns(len(file.names if columns is None else columns), f"'{file.name}'")
         if columns is None:
             columns = [name for name in file.names if name not in used.values()]
         require_columns(file, named, columns)
@@ -431,6 +430,7 @@ def require_columns(file: TableFile, named: Mapping[str, str], columns: Sequence
     """Raise a ValueError unless a file has the columns that arguments have `named` and the inputs
     `columns`, and each has one use.
     """
+    require_few_columns(len(columns), f"'{file.name}'")
     wanted = [*named.items(), *(("`columns`", name) for name in columns)]
     known = dict.fromkeys(file.names)
     for argument, name in wanted:

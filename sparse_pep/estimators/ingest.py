@@ -210,23 +210,31 @@ class NumberColumn(NamedTuple):
         return f"{value:.{digits}g}"
 
 
-def codes_in(column: NumberColumn) -> list[float]:
-    """The numbers of a column that stand for missing values by their looks: they are usual for it,
-    at the ends of the others, one occurs twice, and each is farther from the rest than that is
-    wide.
-    """
-    others = column.values
+def without_codes(column: NumberColumn) -> tuple[ndarray, list[float]]:
+    """The values of a column without the known codes at their ends, and these codes."""
+    values = column.values
     ends = column.ends
     codes: list[float] = []
-    while len(others) and not column.known.isdisjoint(ends):
+    while len(values) and not column.known.isdisjoint(ends):
         codes.append(next(end for end in ends if end in column.known))
-        others = others[others != codes[-1]]
-        if len(others):
-            ends = (float(others.min()), float(others.max()))
-    width = ends[1] - ends[0]
-    if not codes or not len(others) or width == 0.0 or len(column.values) - len(others) < 2:
+        values = values[values != codes[-1]]
+        if len(values):
+            ends = (float(values.min()), float(values.max()))
+    return values, codes
+
+
+def codes_in(column: NumberColumn) -> list[float]:
+    """The numbers of a column that stand for missing values by their looks: they are usual for it,
+    at the ends of the others, two cells hold them, and each is farther from the rest than that is
+    wide.
+    """
+    others, codes = without_codes(column)
+    if not codes or not len(others) or len(column.values) - len(others) < 2:
         return []
-    apart = [code for code in codes if width < max(ends[0] - code, code - ends[1])]
+    low = others.min()
+    high = others.max()
+    width = high - low
+    apart = [code for code in codes if 0.0 < width < max(low - code, code - high)]
     return sorted(apart) if np.any(np.isin(column.values, apart)) else []
 
 
@@ -291,23 +299,29 @@ def has_digits(values: ndarray, pairs: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
-def form_of_times(column: NumberColumn) -> str:
-    """What the numbers of a column are as times, in words; "" if they do not look like it."""
+def form_of_digits(column: NumberColumn) -> str:
+    """What the digits of whole numbers say as a time, in words; "" if nothing."""
     least, most = column.ends
     values = column.values
-    if least == most or column.known is DAYS:
+    if not 1000 <= most <= 21_001_231_235_959 or len(np.unique(values)) < FEWEST_TIMES:
         return ""
     for form, (first, last, pairs) in DIGITS_OF_TIMES.items():
         if first <= least and most <= last and has_digits(values, pairs):
-            if len(np.unique(values)) >= FEWEST_TIMES:
-                return f"{form} {values[0]:.0f}"
-    is_clock = 1000 <= most <= 2400 and 0 <= least and CLOCK.search(column.name)
-    if is_clock and has_digits(values, [(0, 59)]) and len(np.unique(values)) > ENOUGH_ROWS:
+            return f"{form} {values[0]:.0f}"
+    named = 0.0 <= least and most <= 2400.0 and CLOCK.search(column.name)
+    if named and has_digits(values, [(0, 59)]) and len(np.unique(values)) > ENOUGH_ROWS:
         return f"times of day in the form {most:.0f}"
-    if not DATED.search(column.name):
+    return ""
+
+
+def form_of_times(column: NumberColumn) -> str:
+    """What the numbers of a column are as times, in words; "" if they do not look like it."""
+    least, most = column.ends
+    if least == most or column.known is DAYS or not column.name:
         return ""
     fits = (form for form, (low, high) in COUNTED_TIMES.items() if low <= least and most <= high)
-    return next(fits, "")
+    counted = next(fits, "") if DATED.search(column.name) else ""
+    return form_of_digits(column) or counted
 
 
 def warn_if_numbering(column: NumberColumn) -> None:
@@ -397,7 +411,7 @@ def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> N
     rows = data.rows if isinstance(data.rows, Rows) else data.sample
     for column in number_columns(data, columns, rows):
         warn_if_codes(column)
-        if column.name and (form := form_of_times(column)):
+        if form := form_of_times(column):
             warn_caller(
                 f"{column.called} looks like times ({form}) and is fitted as a number. Write "
                 "dates, such as 2021-03-05, or convert the column with `pandas.to_datetime`.",
