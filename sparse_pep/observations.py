@@ -288,8 +288,8 @@ class Observation:
 
     Attributes
     ----------
-    X : ndarray (N, D)
-        Where, units of x.
+    X : array or dataframe (N, D)
+        Where, units of x. A dataframe has its columns in the order of the fit.
     noise_variance : float, optional
         The known variance of Gaussian noise, in squared units of the targets. By default it is
         trained, one number for the whole observation.
@@ -312,6 +312,7 @@ class Observation:
 
     code: ClassVar[int] = VALUE
     level: ClassVar[bool] = True  # whether a constant that is added to f is added to the functional
+    names: ClassVar[list[str] | None] = None  # of the columns, of an observation of a dataframe
     X: ndarray
     noise_variance: float | None = field(default=None, kw_only=True)
     likelihood: str | None = field(default=None, kw_only=True)
@@ -343,7 +344,8 @@ class Observation:
             )
         if y is not None:
             y = np.asarray(y)
-        set_fields(self, X=X, y=y)
+        names = getattr(self.X, "columns", None)
+        set_fields(self, X=X, y=y, names=None if names is None else list(names))
 
     @property
     def share(self) -> float | ndarray:
@@ -378,8 +380,8 @@ class Value(Observation):
 # %% ../nbs/22_observations.ipynb #0b5d0001
 @dataclass(frozen=True, eq=False)
 class Slope(Observation):
-    """Slopes ∂f/∂x_dim at the rows of X (N, D), with targets y (N,), units of y/x. See
-    `Observation` for the other arguments.
+    """Slopes ∂f/∂x_dim at the rows of X (N, D), with targets y (N,), units of y/x; `dim` is the
+    number of a column, or its name in a dataframe. See `Observation` for the other arguments.
 
     Examples
     --------
@@ -390,21 +392,24 @@ class Slope(Observation):
 
     code: ClassVar[int] = SLOPE
     level: ClassVar[bool] = False
-    dim: int
+    dim: int | str
     y: ArrayLike | None = None
     likelihood: str | None = field(default="gaussian", kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.names is not None and self.dim in self.names:
+            set_fields(self, dim=self.names.index(self.dim))
         if self.dim not in range(self.X.shape[1]):
+            named = "" if self.names is None else f", or one of the names {short_repr(self.names)}"
             raise ValueError(
                 f"`dim` of {type(self).__name__} must be the number of a column of `X`, "
-                f"from 0 to {self.X.shape[1] - 1}; got {short_repr(self.dim)}."
+                f"from 0 to {self.X.shape[1] - 1}{named}; got {short_repr(self.dim)}."
             )
 
     @property
     def vector(self) -> ndarray:
-        return np.tile(np.eye(self.X.shape[1])[self.dim], (len(self.X), 1))
+        return np.tile(np.eye(self.X.shape[1])[int(self.dim)], (len(self.X), 1))
 
 # %% ../nbs/22_observations.ipynb #0b5d0002
 @dataclass(frozen=True, eq=False)

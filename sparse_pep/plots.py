@@ -159,7 +159,8 @@ def plot_posterior_1d(
         mark_points(ax, Z_start[:, None], 0.97, "+", ORANGE, "inducing points before")
     Z = inducing_inputs(model)
     if Z is not None:
-        mark_points(ax, Z, 0.03, "x", RED, "inducing points after")
+        when = "" if Z_start is None else " after"
+        mark_points(ax, Z, 0.03, "x", RED, f"inducing points{when}")
     return ax
 
 # %% ../nbs/internals/plots.ipynb #1d665b9b

@@ -5,9 +5,10 @@ differences together.
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import exact_numbers
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
@@ -363,3 +364,22 @@ def test_averages_of_counts_have_exposures():
 def test_sums_that_are_none_are_refused(points, weights, words):
     with pytest.raises(ValueError, match=words):
         WeightedSum(points, weights)
+
+
+def test_slopes_are_asked_for_by_the_name_of_a_column():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(size=(30, 2)), columns=["dose", "age"])
+    y = np.sin(3.0 * table["dose"]) + table["age"]
+    model = SparsePEPRegressor(n_inducing=6, training=None).fit(table, y)
+    by_name = model.predict_f(Slope(table, "age"))
+    assert_array_equal(by_name, model.predict_f(Slope(table.to_numpy(), 1)))
+    assert_array_equal(model.predict_gradient(table)[0][:, 1], by_name[0])
+    swapped = table[["age", "dose"]]
+    with pytest.raises(ValueError, match="the model was fitted to .'dose', 'age'.: give these"):
+        model.predict_gradient(swapped)
+    with pytest.raises(ValueError, match="or one of the names .'dose', 'age'.; got 'height'"):
+        Slope(table, "height")
+    with pytest.raises(ValueError, match="same columns, in the same order"):
+        model.fit([Value(table, y), Slope(swapped, "age", y)])
+    model.fit([Value(table, y), Slope(table, "age", y)])
+    assert model.feature_names_in_.tolist() == ["dose", "age"]

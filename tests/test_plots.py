@@ -78,7 +78,7 @@ def bands(ax):
         (
             FullLine(),
             0.1,
-            ["95 % of y", "95 % of f", "data", "mean", "inducing points after (1 more beyond)"],
+            ["95 % of y", "95 % of f", "data", "mean", "inducing points (1 more beyond)"],
         ),
     ],
 )

@@ -76,13 +76,14 @@ def test_scaled_targets_and_labels_are_judged(tmp_path):
         {"a": [0], "b": [0]},
         {"a": [0.5]},
         {"a": []},
-        {"a": ["x1"]},
+        {"a": ["x9"]},
     ],
     ids=str,
 )
 def test_groups_must_be_columns(groups):
     with pytest.raises(
-        ValueError, match="`groups` must give each name a list of column numbers from 0 to 2"
+        ValueError,
+        match="`groups` must give each name a list of names of columns, or of numbers from 0 to 2",
     ):
         MODEL.relevance(X, y, groups)
 
@@ -107,10 +108,10 @@ PLACES = {  # which columns of a row are beyond, for a kernel
     "a product": (
         FAR * SquaredExponential(1.0, [9.0, 1.0, 1.0]),
         HIGHEST + [8.0, 0.0, 0.0],
-        ["x1"],
+        ["x9"],
     ),
     "a trend": (FAR + Linear(1.0, active_dims=[0]), HIGHEST + [8.0, 2.1e3, 0.0], ["x2"]),
-    "a constant": (Constant() + FAR, HIGHEST + [8.0, 0.0, 0.0], ["x1"]),
+    "a constant": (Constant() + FAR, HIGHEST + [8.0, 0.0, 0.0], ["x9"]),
 }
 
 
@@ -171,3 +172,14 @@ def test_a_forecast_is_told_of_from_a_tenth_of_a_lengthscale_on():
     (text,) = told(lambda: model.predict(table[300:]))
     assert f"{n_beyond} rows in 'day' outside 2020-01-01 to 2020-10-26" in text
     assert "Intervals of a forecast by the default kernel" in text
+
+
+def test_groups_have_names_of_columns():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(40, 3)), columns=["a", "b", "c"])
+    model = SparsePEPRegressor(n_inducing=5, training=None).fit(table, table["a"])
+    named = model.relevance(table, table["a"], groups={"both": ["a", "c"], "one": "b"})
+    numbered = model.relevance(table, table["a"], groups={"both": [0, 2], "one": [1]})
+    assert str(named) == str(numbered)
+    with pytest.raises(ValueError, match="the columns are .'a', 'b', 'c'."):
+        model.relevance(table, table["a"], groups={"one": ["d"]})

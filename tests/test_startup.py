@@ -2,13 +2,15 @@
 say.
 """
 
+import re
 import subprocess
 import sys
 
 import click
 import pytest
 
-from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+import sparse_pep
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.cli import app
 from sparse_pep.cli import options as cli_options
 from sparse_pep.estimators import arguments
@@ -117,3 +119,18 @@ def test_options_have_the_defaults_of_the_estimators(name):
     assert offered, (offered, fitted)
     offered.append(getattr(cli_options.ModelOptions(), name))
     assert set(offered) == set(fitted), (offered, fitted)
+
+
+def test_the_package_lists_what_people_call():
+    names = [name for name in dir(sparse_pep) if not name.startswith("_")]
+    assert {"SparsePEPRegressor", "SparsePEPClassifier", "SparsePEP", "load"} <= set(names)
+    assert {"datasets", "kernels", "likelihoods", "observations", "plots"} <= set(names)
+    assert all(getattr(sparse_pep, name) is not None for name in names)
+
+
+@pytest.mark.parametrize("kind", [SparsePEPRegressor, SparsePEPClassifier, SparsePEP])
+def test_help_begins_with_what_people_call(kind):
+    before, _, _ = kind.__doc__.partition("Parameters\n")
+    called = set(re.findall(r"`(\w+)\(", before))
+    assert {"fit", "predict", "summary", "save"} <= called
+    assert all(callable(getattr(kind, name)) for name in called)

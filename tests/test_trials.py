@@ -7,11 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.metrics import log_loss, roc_auc_score
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.cli.options import ModelOptions
 from sparse_pep.cli.output import format_table
 from sparse_pep.cli.trial import (
+    beats_constant,
     estimator_for,
     power_name,
     run_split,
@@ -96,7 +98,7 @@ def test_a_sure_mistake_costs_its_log_density_and_not_infinity():
     rows = np.arange(20)
     model = SparsePEPClassifier(n_inducing=3, training=None).fit(X, y > 0.0)
     model.predict_log_density = lambda X, y: np.full(len(y), -800.0)
-    assert score_rows(model, X, y > 0.0, rows, rows)["NLL"] == 800.0
+    assert score_rows(model, X, y > 0.0, rows, rows)["log loss"] == 800.0
 
 
 def test_durations_that_had_not_ended_are_scored_by_their_density_only():
@@ -110,3 +112,34 @@ def test_durations_that_had_not_ended_are_scored_by_their_density_only():
         np.mean((y - mean)[y > 0.0] ** 2) / np.var(y[y > 0.0]), rel=1e-12
     )
     assert scores["NLL"] == pytest.approx(-np.mean(density), rel=1e-12)
+
+
+def test_scores_by_name_are_those_of_scikit_learn():
+    X, y = snelson_like(60)
+    train, test = np.arange(40), np.arange(40, 60)
+    model = estimator_for(ModelOptions(n_inducing=5)).set_params(training=None)
+    scores = score_rows(model.fit(X[train], y[train]), X, y, train, test)
+    low, high = model.predict_interval(X[test], level=0.9)
+    assert scores["RMSE"] == pytest.approx(
+        np.sqrt(np.mean((y[test] - model.predict(X[test])) ** 2))
+    )
+    assert scores["coverage"] == np.mean((low <= y[test]) & (y[test] <= high))
+    labels = np.where(y > 0.0, "up", "down")
+    model = estimator_for(ModelOptions(likelihood="probit", n_inducing=5))
+    model.set_params(training=None).fit(X[train], labels[train])
+    scores = score_rows(model, X, labels, train, test)
+    proba = model.predict_proba(X[test])
+    assert scores["AUC"] == pytest.approx(roc_auc_score(labels[test], proba[:, 1]))
+    assert scores["log loss"] == pytest.approx(log_loss(labels[test], proba))
+
+
+def test_what_is_worse_than_a_constant_is_named():
+    train, test = np.array([0.0, 2.0]), np.array([0.0, 1.0])
+    assert beats_constant({"SMSE": 0.9, "SMLL": -0.1}, train, test)
+    assert not beats_constant({"SMSE": 0.9, "SMLL": 0.1}, train, test)
+    assert not beats_constant({"SMSE": 1.1, "NLL": 3.0}, train, test)
+    labels = np.array(["a", "a", "a", "b"])
+    constant = -np.mean(np.log([0.75, 0.25]))
+    assert beats_constant({"log loss": constant - 1e-9}, labels, labels[2:])
+    assert not beats_constant({"log loss": constant + 1e-9}, labels, labels[2:])
+    assert beats_constant({"log loss": 9.0}, labels, np.array(["c"]))  # which nobody could know

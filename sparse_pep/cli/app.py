@@ -182,8 +182,9 @@ def demo_command(out: str, n_inducing: int, max_iter: int) -> None:
     """Train on the diabetes data of scikit-learn at three powers, and draw a fit in one
     dimension.
 
-    Prints a table with the approximate log marginal likelihood per data point, and with SMSE and
-    SMLL on held-out rows; smaller scores are better (the best constant prediction has 1 and 0).
+    Prints a table with the approximate log marginal likelihood per data point, and with scores on
+    held-out rows: RMSE in units of the target, the share of 90 % intervals that hold (coverage),
+    and SMSE and SMLL, of which the best constant prediction has 1 and 0, and smaller is better.
     Writes posterior.png, model.npz (power 0.5), and held_out.csv, on which you can try `predict`.
     `compare` scores other data, also labels.
 
@@ -231,9 +232,13 @@ def fit_command(
     as an uninterrupted run.
 
     With --test-fraction 0.1, the model is trained on nine tenths of the rows and scored on
-    the rest by SMSE and SMLL. The best constant prediction has an SMSE of 1 and an SMLL of 0;
-    smaller is better. Labels are scored by the error rate and by NLL, the mean of
-    -log p(label). All other likelihoods are scored by SMSE and NLL.
+    the rest: by RMSE in units of the target, by the share of 90 % intervals that hold
+    (coverage), by SMSE (the squared error, divided by that of the best constant) and by SMLL
+    (the loss of log density, less that of a constant). Labels are scored by the error rate, the
+    log loss and, if there are two, the AUC. All other likelihoods have NLL, the mean of
+    -log p(y), in the place of the SMLL. A line says if a constant would be better.
+
+    What the model's summary advises is printed at the end.
 
     With --in-pieces, DATA may also be a folder of files, and what is held in memory does not
     grow with their size, except by the rows that --test-fraction holds out. The files are read
@@ -385,11 +390,13 @@ def compare_command(
     """Compare powers on held-out rows, with scores for each data set, power and split.
 
     The data are the CSV or Parquet file DATA, of which each split holds out ten per cent at
-    random, or named data sets with the splits that belong to them. Numbers are scored by SMSE
-    and SMLL; the best constant prediction has an SMSE of 1 and an SMLL of 0, and smaller is
-    better. log ML/N is the approximate log marginal likelihood per data point, in nats, of
-    the standardised target. Labels are scored by the error rate (error) and by
-    the mean of -log p(label) (NLL). Numbers and labels are printed in separate tables.
+    random, or named data sets with the splits that belong to them. Numbers are scored by RMSE,
+    the share of 90 % intervals that hold (coverage), SMSE and SMLL; a constant prediction has
+    an SMSE of 1 and an SMLL of 0, and smaller is better. log ML/N is the approximate log
+    marginal likelihood per data point, in nats, of the standardised target. Labels are scored
+    by the error rate (error), the area under the ROC curve of two labels (AUC) and the mean of
+    -log p(label) (log loss). "beats constant" says whether a row is better than a constant.
+    Numbers and labels are printed in separate tables.
 
     \b
     Example: sparse-pep compare mydata.csv --target y --powers 0,0.5,1 --splits 5

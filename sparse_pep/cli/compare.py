@@ -25,7 +25,7 @@ from sparse_pep.cli.output import (
     write_csv,
 )
 from .rows import check_held_out, read_training, require_trainable
-from .trial import Row, run_split
+from .trial import VERDICTS, Row, run_split
 from ..data.cells import to_number
 from sparse_pep.datasets import (
     Dataset,
@@ -126,15 +126,20 @@ SUMMARIES = {
     "power": "first",
     "name": "first",
     "split": "count",
-    "converged": "sum",
+    **dict.fromkeys(VERDICTS, "sum"),
 }
 
 
+def as_truths(trials: pd.DataFrame) -> pd.DataFrame:
+    """The table with the truth of what is "yes" or "no"."""
+    return trials.assign(**{name: trials[name] == "yes" for name in VERDICTS})
+
+
 def averages(trials: pd.DataFrame) -> pd.DataFrame:
-    """The mean results over the splits for each data set and power, with the number of splits and
-    of fits that converged.
+    """The mean results over the splits for each data set and power, with the number of splits, and
+    of fits that converged and that beat a constant.
     """
-    trials = trials.assign(converged=trials["converged"] == "yes")
+    trials = as_truths(trials)
     groups = trials.groupby(["data", "power"], sort=False)
     means = groups.agg({name: SUMMARIES.get(name, "mean") for name in trials})
     return means.rename(columns={"split": "splits"})
@@ -150,8 +155,9 @@ def tables_by_scores(rows: Iterable[Row]) -> list[pd.DataFrame]:
 # %% ../../nbs/internals/cli/compare.ipynb #da6882ea
 def score_text(trials: pd.DataFrame, means: pd.DataFrame) -> str:
     """A table of all splits and one of their averages."""
-    counts = means["converged"].astype(str) + "/" + means["splits"].astype(str)
-    means = means.assign(converged=counts)
+    of_all = "/" + means["splits"].astype(str)
+    counts = {name: means[name].astype(str) + of_all for name in VERDICTS}
+    means = means.assign(**counts)
     return f"each split\n{format_table(trials)}\n\naverages\n{format_table(means)}"
 
 # %% ../../nbs/internals/cli/compare.ipynb #4b52b353
@@ -198,7 +204,7 @@ def compare(
     text = "\n\n".join(texts)
     text += f"\n\n{len(rows)} fits in {result['seconds'].sum():.1f} seconds"
     document = {
-        "rows": [row | {"converged": row["converged"] == "yes"} for row in rows],
+        "rows": [row | {name: row[name] == "yes" for name in VERDICTS} for row in rows],
         "averages": [mean for table in means for mean in table.to_dict("records")],
         "file": out,
     }

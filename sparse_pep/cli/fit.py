@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/internals/cli/fit.ipynb #9b4f5f62
+import re
 import shlex
 import sys
 import warnings
@@ -35,7 +36,13 @@ from sparse_pep.cli.rows import (
     read_training,
     require_learnable,
 )
-from .trial import Estimator, estimator_for, power_name, score_rows
+from sparse_pep.cli.trial import (
+    Estimator,
+    beats_constant,
+    estimator_for,
+    power_name,
+    score_rows,
+)
 from ..data.tables import TableArrays
 from ..datasets import random_splits
 from ..estimators import SparsePEPClassifier, SparsePEPRegressor
@@ -258,6 +265,37 @@ def held_out_scores(model: Estimator, data: TrainingData, out: str) -> dict[str,
         return score_rows(model, data.named(X), y, data.train, data.test, exposure)
     return None
 
+# %% ../../nbs/internals/cli/fit.ipynb #75ea7bbe
+def scores_text(scores: dict[str, float], data: TrainingData) -> str:
+    """The scores by name, and whether a constant would have better ones."""
+    text = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+    y = data.source.targets()
+    if not beats_constant(scores, y[data.train], y[data.test]):
+        text += "\na constant predicts these rows better: this model has learned nothing of use"
+    return text
+
+
+IN_OPTIONS = {
+    r"`SparsePEP\(likelihood='(\w+)'\)`": r"`--likelihood \1`",
+    "`n_inducing`": "`--inducing`",
+    "`(power|kernel|local|tol)`": r"`--\1`",
+    "`max_(iter|time)`": r"`--max-\1`",
+}
+
+
+def advice_of(model: Estimator, out: str) -> list[str]:
+    """What the summary advises after training, in the names of options, one sentence for each
+    problem.
+    """
+    sentences = []
+    with after_training(out, "there is no advice"):
+        for name, text in model.summary_rows():
+            for argument, option in IN_OPTIONS.items():
+                text = re.sub(argument, option, text)
+            if name == "advice":
+                sentences.append(text)
+    return sentences
+
 # %% ../../nbs/internals/cli/fit.ipynb #4d4dc9b3
 def write_report(
     path: str,
@@ -320,9 +358,11 @@ def fit(
     scores = held_out_scores(model, data, out)
     if scores is not None:
         document |= {"scores": scores, "n_held_out": n_held_out}
-        listed = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
         of_logarithms = "" if target == table.target else f", scores of {target}"
-        text += f"\n{n_held_out} rows held out{of_logarithms}: {listed}"
+        text += f"\n{n_held_out} rows held out{of_logarithms}: {scores_text(scores, data)}"
+    advice = advice_of(model, out)
+    document["advice"] = advice
+    text += "".join(f"\nadvice: {sentence}" for sentence in advice)
     text += f"\nwrote {out}"
     if report is not None:
         with after_training(out, f"no report was written to '{report}'"):

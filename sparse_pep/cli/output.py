@@ -130,6 +130,7 @@ FORMATS = {
     "name": "",
     "split": "d",
     "splits": "d",
+    "beats constant": "",
     "converged": "",
     "seconds": ".2f",
 }

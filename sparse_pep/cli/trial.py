@@ -7,11 +7,13 @@ __all__ = []
 
 # %% ../../nbs/internals/cli/trial.ipynb #f65064ac
 import time
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
+from scipy.stats import rankdata
 
 from .options import CLASSIFIERS, NUMERIC, ModelOptions
 from .output import one_line_warnings
@@ -76,23 +78,56 @@ def score_rows(
     exposure: ndarray | None = None,
 ) -> dict[str, float]:
     """The scores of a model, trained on the rows `train`, on the rows `test`, of counts with the
-    `exposure` of these; smaller is better.
-    For a regressor `SMSE` and `SMLL`, for a classifier `error` and `NLL`, the mean of −log p(y) in
-    nats, for others `SMSE` and `NLL`.
+    `exposure` of these. For a regressor `RMSE`, `coverage` of the 90 % intervals, `SMSE` and
+    `SMLL`; for a classifier `error`, `AUC` if it has two classes, and `log loss`, the mean of
+    −log p(y) in nats, which others have as `NLL` in the place of the SMLL.
     """
     X_test = X.iloc[test] if isinstance(X, pd.DataFrame) else X[test]
     y_test = y[test]
     first, second = predictions(model, X_test, exposure=exposure)
-    if isinstance(model, SparsePEPRegressor):
-        return {"SMSE": smse(y_test, first), "SMLL": smll(y_test, first, second**2, y[train])}
     if isinstance(model, SparsePEPClassifier):
-        nll = -float(np.mean(model.predict_log_density(X_test, y_test)))
-        return {"error": float(np.mean(y_test != first)), "NLL": nll}
-    nll = -model.score(X_test, y_test, exposure=exposure)
-    known = slice(None)
+        scores = {"error": float(np.mean(y_test != first))}
+        if len(model.classes_) == 2:
+            scores["AUC"] = area_under_roc(y_test == model.classes_[1], second[:, 1])
+        return scores | {"log loss": -float(np.mean(model.predict_log_density(X_test, y_test)))}
+    known = np.ones(len(y_test), dtype=bool)
     if isinstance(model.likelihood_, Weibull):
         known = y_test > 0.0  # the others had not ended
-    return {"SMSE": smse(y_test[known], first[known]), "NLL": nll}
+    low, high = model.predict_interval(X_test, level=0.9, exposure=exposure)
+    held = (low <= y_test) & (y_test <= high)
+    scores = {
+        "RMSE": float(np.sqrt(np.mean((y_test - first)[known] ** 2))),
+        "coverage": float(np.mean(held[known])),
+        "SMSE": smse(y_test[known], first[known]),
+    }
+    if isinstance(model, SparsePEPRegressor):
+        return scores | {"SMLL": smll(y_test, first, second**2, y[train])}
+    return scores | {"NLL": -model.score(X_test, y_test, exposure=exposure)}
+
+
+def area_under_roc(is_second: ndarray, probability: ndarray) -> float:
+    """The probability that a row of the second class has a higher `probability` (S,) of it than a
+    row of the first; NaN if all rows are of one class.
+    """
+    n_second = int(np.sum(is_second))
+    n_first = len(is_second) - n_second
+    if not n_first or not n_second:
+        return np.nan
+    ranks = rankdata(probability)[is_second]
+    return float((np.sum(ranks) - 0.5 * n_second * (n_second + 1)) / (n_first * n_second))
+
+
+def beats_constant(scores: Mapping[str, float], y_train: ndarray, y_test: ndarray) -> bool:
+    """Whether the predictions of `y_test` (S,) are better than those of a constant: the mean of
+    `y_train`, or the frequencies of its labels.
+    """
+    if "log loss" not in scores:
+        return scores["SMSE"] < 1.0 and scores.get("SMLL", -1.0) < 0.0
+    labels, counts = np.unique(y_train, return_counts=True)
+    frequency = dict(zip(labels.tolist(), counts / len(y_train), strict=True))
+    with np.errstate(divide="ignore"):  # a label that training did not see
+        constant = -np.mean(np.log([frequency.get(label, 0.0) for label in y_test.tolist()]))
+    return bool(scores["log loss"] < constant)
 
 # %% ../../nbs/internals/cli/trial.ipynb #5e4f117f
 def power_name(model: Estimator) -> str:
@@ -108,6 +143,8 @@ def power_name(model: Estimator) -> str:
 
 # %% ../../nbs/internals/cli/trial.ipynb #98d67959
 Row = dict[str, object]  # of a table, by the names of its columns
+VERDICTS = ("beats constant", "converged")  # columns that say "yes" or "no"
+YES_NO = {True: "yes", False: "no"}
 
 # %% ../../nbs/internals/cli/trial.ipynb #bddfd275
 def uninterrupted(model: Estimator) -> Estimator:
@@ -133,7 +170,7 @@ def run_split(data: Dataset, split: int, options: ModelOptions) -> tuple[Row, Es
             raise np.linalg.LinAlgError(f"{label}{error}") from error
         seconds = time.perf_counter() - start
         scores = score_rows(uninterrupted(model), data.X, data.y, train, test)
-    converged = "yes" if model.converged_ else "no"
+    is_better = beats_constant(scores, data.y[train], data.y[test])
     row: Row = {
         "data": data.name,
         "power": power,
@@ -141,7 +178,8 @@ def run_split(data: Dataset, split: int, options: ModelOptions) -> tuple[Row, Es
         "split": split,
         "log ML/N": model.log_marginal_likelihood_value_ / len(train),
         **scores,
-        "converged": converged,
+        "beats constant": YES_NO[is_better],
+        "converged": YES_NO[bool(model.converged_)],
         "seconds": seconds,
     }
     return row, model

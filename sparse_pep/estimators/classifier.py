@@ -117,7 +117,10 @@ def labels_in(data: Data, named: bool) -> ndarray:
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEPClassifier(ClassifierMixin, PowerEPEstimator):
     """Sparse Gaussian process classification by Power EP, from variational (power 0) to EP
-    (power 1).
+    (power 1). Call `fit(X, y)` with labels of any type, then `predict_proba(X)` and `predict(X)`
+    for new rows. `summary()` says whether to trust the fit and what to try next, and
+    `relevance(X, y)` which columns matter. `save(path)` writes the model, and `sparse_pep.load`
+    reads it.
 
     Parameters
     ----------

@@ -182,8 +182,9 @@ class FittedEstimator(Arguments):
         or (S, C, D) for C latent functions or outputs, in units of `predict_f` per unit of a
         column. Cost that of D predictions of slopes.
 
-        It is `predict_f(Slope(X, dim=d))` for each column d, and raises its errors: the kernel must
-        have slopes, X only numbers, and predictions rely on the inducing variables alone.
+        It is `predict_f(Slope(X, dim=d))` for each column d, in the order of `fit`, and raises its
+        errors: the kernel must have slopes, X only numbers, and predictions rely on the inducing
+        variables alone. A dataframe must have the columns of `fit`.
         """
         return questions.predict_gradient(self._fitted(), X)
 
@@ -209,14 +210,14 @@ class FittedEstimator(Arguments):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        groups: Mapping[str, Sequence[int]] | None = None,
+        groups: Mapping[str, Sequence[int | str]] | None = None,
         n_repeats: int = 5,
         random_state: int | np.random.RandomState | None = 0,
     ) -> Relevance:
         """How much the model depends on each column of X (N, D), or on each of the `groups` of
         columns: by the loss of log density of y (N,) when the column is shuffled `n_repeats` times.
-        Rows that the model has not seen are best. A group has a name
-        and numbers of encoded columns; by default each column that `fit` was given is one.
+        Rows that the model has not seen are best. A group has a name, and names of columns that
+        `fit` was given or numbers of encoded ones; by default each column of `fit` is a group.
         `summary()` then shows the result.
         """
         state = self._fitted()

@@ -87,7 +87,10 @@ def require_levels(levels: ndarray, n_rows: int, called: str = "`y`") -> None:
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEP(RealTargets):
     """A sparse Gaussian process model with any likelihood except those of several classes, by Power
-    EP.
+    EP. Call `fit(X, y)` with a table, then `predict(X)`, `predict_interval(X, level=0.9)` and
+    `predict_probability(X, above=3)` for new rows. `summary()` says whether to trust the fit and
+    what to try next, `relevance(X, y)` which columns matter. `save(path)` writes the model, and
+    `sparse_pep.load` reads it.
 
     Parameters
     ----------

@@ -59,10 +59,10 @@ def predict_components(state: FittedState, X: Inputs) -> Components:
 # %% ../../nbs/internals/estimators/questions.ipynb #275b6a23
 def predict_gradient(state: FittedState, X: ArrayLike) -> tuple[ndarray, ndarray]:
     """Mean and variance of the slopes along each column at X, each (S, D), or (S, C, D)."""
-    X = as_floats(X, "X")
-    if X.ndim != 2 or X.shape[1] == 0:
-        raise ValueError(f"`X` must be a table of rows; got an array of shape {X.shape}.")
-    slopes = [predict_f(state, Slope(X, d)) for d in range(X.shape[1])]  # type: ignore[arg-type]
+    shape = np.shape(X)
+    if len(shape) != 2 or shape[1] == 0:
+        raise ValueError(f"`X` must be a table of rows; got an array of shape {shape}.")
+    slopes = [predict_f(state, Slope(X, d)) for d in range(shape[1])]  # type: ignore[arg-type]
     mean, var = zip(*slopes, strict=True)
     return np.stack(mean, axis=-1), np.stack(var, axis=-1)
 

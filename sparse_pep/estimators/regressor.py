@@ -36,7 +36,13 @@ if TYPE_CHECKING:
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparsePEPRegressor(RealTargets):
     """Sparse Gaussian process regression by Power EP, from variational (power 0) to FITC
-    (power 1). Targets may have several columns. These outputs share one kernel, one noise
+    (power 1). Call `fit(X, y)` with a table, then `predict(X)`, `predict_interval(X, level=0.9)`
+    and `predict_probability(X, above=3)` for new rows. `summary()` says whether to trust the fit
+    and what to try next, `relevance(X, y)` and `sensitivity()` which columns matter, and
+    `predict_gradient(X)` how steep the function is. `save(path)` writes the model, and
+    `sparse_pep.load` reads it.
+
+    Targets may have several columns. These outputs share one kernel, one noise
     variance and one set of inducing features, and are otherwise independent. Outputs that help to
     predict each other, or that have gaps, are given as rows, see `sparse_pep.kernels.Coregion`
     and `stack_outputs`.

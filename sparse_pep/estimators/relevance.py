@@ -52,7 +52,7 @@ def relevance(
     state: FittedState,
     X: ArrayLike,
     y: ArrayLike,
-    groups: Mapping[str, Sequence[int]] | None,
+    groups: Mapping[str, Sequence[int | str]] | None,
     n_repeats: int,
     random_state: int | np.random.RandomState | None,
 ) -> Relevance:
@@ -65,7 +65,7 @@ def relevance(
     X = encoded_inputs(state, X)
     if groups is None:
         groups = groups_by_origin(state.columns)
-    columns = checked_groups(groups, X.shape[1])
+    columns = checked_groups(groups, state.columns)
     shuffled = ShuffledGroups(state, X, columns)
     numbers = np.tile(np.arange(len(X))[:, None], len(columns))
     losses = permutation_importance(
@@ -91,17 +91,27 @@ def groups_by_origin(columns: InputColumns) -> dict[str, list[int]]:
     return groups
 
 
-def checked_groups(groups: Mapping[str, Sequence[int]], D: int) -> list[list[int]]:
-    """The columns of each group. ValueError unless they are numbers of D columns, each at most
-    once.
+def checked_groups(
+    groups: Mapping[str, Sequence[int | str]], inputs: InputColumns
+) -> list[list[int]]:
+    """The columns of each group. ValueError unless they are names of the user's columns or numbers
+    of D encoded columns, each at most once.
     """
-    columns = [list(np.atleast_1d(np.asarray(group, dtype=object))) for group in groups.values()]
+    D = inputs.n_inputs
+    by_name = groups_by_origin(inputs)
+    columns = []
+    for group in groups.values():
+        members = np.atleast_1d(np.asarray(group, dtype=object))
+        columns.append([d for member in members for d in by_name.get(str(member), [member])])
     numbers = [d for group in columns for d in group]
     distinct = len(set(numbers)) == len(numbers)
     valid = distinct and all(is_column(d, D) for d in numbers)
     if not valid or not all(columns) or not columns:
-        rule = f"a list of column numbers from 0 to {D - 1}, each number at most once"
-        raise ValueError(f"`groups` must give each name {rule}; got {short_repr(dict(groups))}.")
+        rule = f"a list of names of columns, or of numbers from 0 to {D - 1}, each at most once"
+        raise ValueError(
+            f"`groups` must give each name {rule}; the columns are {short_repr(list(by_name))}, "
+            f"and it is {short_repr(dict(groups))}."
+        )
     return columns
 
 

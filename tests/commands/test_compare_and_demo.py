@@ -68,7 +68,8 @@ def demo(demo_once, monkeypatch):
 
 def test_the_demo_compares_three_powers(demo):
     header, *rows = (re.split(r"  +", line.strip()) for line in demo.splitlines()[2:6])
-    assert header == "power,name,log ML/N,SMSE,SMLL,converged,seconds".split(",")
+    scores = "RMSE,coverage,SMSE,SMLL,beats constant,converged"
+    assert header == f"power,name,log ML/N,{scores},seconds".split(",")
     assert [row[:2] for row in rows] == [["0.0", "VFE"], ["0.5", "Power EP"], ["1.0", "FITC"]]
 
 
@@ -85,32 +86,41 @@ def test_the_next_step_of_the_demo_has_its_score(demo):
     assert f"{np.mean((mean - held_out) ** 2) / np.var(held_out):.4f}" in demo.splitlines()[4]
 
 
-FILES = {  # data and options, name of EP, scores, limit of the first
-    "numbers": ("trial.csv --target response", "FITC", ["SMSE", "SMLL"], 0.1),
-    "labels": ("labels.csv --target kind --likelihood probit", "EP", ["error", "NLL"], 0.35),
+FILES = {  # data and options, name of EP, scores, which of them must be small
+    "numbers": ("trial.csv --target response", "FITC", ["RMSE", "coverage", "SMSE", "SMLL"], 2),
+    "labels": (
+        "labels.csv --target kind --likelihood probit",
+        "EP",
+        ["error", "AUC", "log loss"],
+        0,
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", FILES)
 def test_compare_on_a_file(trial, labels, kind):
-    words, last, names, limit = FILES[kind]
+    words, last, names, place = FILES[kind]
     limits = "--powers '0, 1' --inducing 8 --max-iter 20"
     text = accept("compare", words, limits, "--splits 2 --out scores.csv").stdout
     single = table_of(text, "each split")
     means = table_of(text, "averages")
     for table, counted in ((single, "split"), (means, "splits")):
-        columns = ["data", "power", "name", counted, "log ML/N", *names, "converged", "seconds"]
-        assert table[0] == columns
+        columns = ["data", "power", "name", counted, "log ML/N", *names]
+        assert table[0] == [*columns, "beats constant", "converged", "seconds"]
     data = words.partition(".")[0]
     methods = [("0", "VFE"), ("1", last)]
     expected = [[data, *method, split] for method in methods for split in "01"]
     assert [row[:4] for row in single[1:]] == expected
     scores = pd.read_csv("scores.csv")
     assert scores["split"].tolist() == [0, 1, 0, 1]
-    assert (scores[names[0]] < limit).all()
+    assert (scores[names[place]] < 0.35).all()
+    assert (scores["beats constant"] == "yes").all()
+    assert [row[-3] for row in means[1:]] == ["2/2", "2/2"]
     averages = scores.groupby("power")[names].mean()
-    assert_allclose(np.array(single[1:])[:, 5:7].astype(float), scores[names], atol=1e-4)
-    assert_allclose(np.array(means[1:])[:, 5:7].astype(float), averages, atol=1e-4)
+    assert_allclose(
+        np.array(single[1:])[:, 5 : 5 + len(names)].astype(float), scores[names], atol=1e-4
+    )
+    assert_allclose(np.array(means[1:])[:, 5 : 5 + len(names)].astype(float), averages, atol=1e-4)
 
 
 def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
@@ -129,8 +139,8 @@ def test_both_kinds_of_sets_give_two_tables_each(monkeypatch):
     assert parts[4][0].startswith("2 fits in ")
     assert [row.split("  ")[0] for row in parts[0][2:]] == ["breast_cancer"]
     first, second = csv.DictReader(Path("scores.csv").read_text().splitlines())
-    assert first["SMSE"] == second["NLL"] == ""
-    assert float(first["NLL"]) > 0.0
+    assert first["SMSE"] == second["log loss"] == ""
+    assert float(first["log loss"]) > 0.0
     assert float(second["SMSE"]) > 0.0
 
 
@@ -149,6 +159,7 @@ def runs(monkeypatch):
             "log ML/N": np.float64(split),
             "SMSE": np.inf,
             "SMLL": np.nan,
+            "beats constant": "yes",
             "converged": "yes" if split > 0 else "no",
             "seconds": 0.5,
         }

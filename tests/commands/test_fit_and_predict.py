@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from command_line import accept, document, refused_line
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 
 from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.cli.trial import predictions
@@ -136,7 +137,8 @@ def test_labels_are_scored_on_held_out_rows(labels):
     probability = predictions(fitted, X[test])[1]
     error = np.mean(np.where(probability[:, 1] > 0.5, "up", "down") != y[test])
     nll = log_loss(y[test], probability)
-    assert f"15 rows held out: error {error:.4f}, NLL {nll:.4f}\n" in told
+    auc = roc_auc_score(y[test], probability[:, 1])
+    assert f"15 rows held out: error {error:.4f}, AUC {auc:.4f}, log loss {nll:.4f}\n" in told
     assert error < 0.3
 
 
@@ -186,7 +188,8 @@ def test_other_targets_have_a_mean_and_a_standard_deviation(case):
     train, test = random_splits(60, 1, 0.25)[0]
     nll = -np.mean(fitted.predict_log_density(dose[test, None], count[test].astype(float)))
     smse = np.mean((columns["mean"][test] - count[test]) ** 2) / np.var(count[test])
-    assert f"15 rows held out: SMSE {smse:.4f}, NLL {nll:.4f}\n" in told
+    assert "15 rows held out: RMSE " in told
+    assert f"SMSE {smse:.4f}, NLL {nll:.4f}\n" in told
     scale = 1.0 if case == "counts" else np.std(count[train])
     assert fitted.y_scale_ == pytest.approx(scale, rel=1e-15)
     assert ("count divided by" in told) == (case != "counts")
@@ -325,3 +328,21 @@ def test_a_price_of_zero_has_no_logarithm(prices):
     prices.assign(price=prices["price"] * (prices["size"] > 1.0)).to_csv("zero.csv", index=False)
     message = refused_line("fit zero.csv --target price --target-transform log --out z.npz")
     assert "--target-transform log needs positive targets; column 'price' holds 0 in row" in message
+
+
+def test_advice_after_a_fit_names_options_of_the_command(trial):
+    told = accept("fit trial.csv --target response --inducing 2 --quiet").stdout
+    advice = re.findall("^advice: (.*)$", told, re.MULTILINE)
+    assert any("a larger `--inducing`" in sentence for sentence in advice)
+    assert "n_inducing" not in told
+    told = document("fit trial.csv --target response --inducing 2 --quiet")
+    assert told["advice"] == advice
+
+
+def test_a_fit_that_is_worse_than_a_constant_says_so():
+    rng = np.random.default_rng(0)
+    pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"]).to_csv("noise.csv", index=False)
+    told = accept("fit noise.csv --target b --inducing 4 --test-fraction 0.25 --quiet").stdout
+    smse, smll = map(float, re.search(r"SMSE (\S+), SMLL (\S+)\n", told).groups())
+    assert ("a constant predicts these rows better" in told) == (smse >= 1.0 or smll >= 0.0)
+    assert smse >= 1.0
