@@ -108,10 +108,10 @@ PLACES = {  # which columns of a row are beyond, for a kernel
     "a product": (
         FAR * SquaredExponential(1.0, [9.0, 1.0, 1.0]),
         HIGHEST + [8.0, 0.0, 0.0],
-        ["x9"],
+        ["x1"],
     ),
     "a trend": (FAR + Linear(1.0, active_dims=[0]), HIGHEST + [8.0, 2.1e3, 0.0], ["x2"]),
-    "a constant": (Constant() + FAR, HIGHEST + [8.0, 0.0, 0.0], ["x9"]),
+    "a constant": (Constant() + FAR, HIGHEST + [8.0, 0.0, 0.0], ["x1"]),
 }
 
 
