@@ -421,7 +421,7 @@ def maximise(
     little.
     """
     clock = clock or Clock()
-    with tqdm(total=optimiser.max_iter, disable=not progress, desc="training", unit="it") as bar:
+    with tqdm(disable=not progress, desc="training", unit="it") as bar:  # nobody knows its end
         run = LBFGSObjective(objective, optimiser.tol, n_data, clock, bar, ends, fewest)
         try:
             converged, message = climb(run, optimiser.max_iter)
@@ -431,7 +431,6 @@ def maximise(
                 raise
             run.late = True
             converged, message = stopping_reason(run, OptimizeResult(), 0)
-        bar.total = bar.n  # a full bar
         ending = "converged" if converged else message
         bar.set_postfix_str(f"objective {run.best.value:.4g}, {ending}")
     history, log_priors = np.transpose(run.trace)
