@@ -636,7 +636,20 @@ def ingest_observations(
         raise ValueError(f"`X` must have as many columns in each observation; got {widths}.")
     levels = [part for part in observations if part.likelihood is None and part.level]
     data = data_of_values(options, levels or observations, run)
-    return Ingested(data, columns or InputColumns(widths[0]), raw)
+    return Ingested(data, columns or InputColumns(widths[0], names_of(observations)), raw)
+
+
+def names_of(observations: Sequence[Observation]) -> ndarray | None:
+    """The names of the columns of observations of dataframes, or None if there are none. ValueError
+    if they are not those of all.
+    """
+    named = [part.names for part in observations if part.names is not None]
+    if any(names != named[0] for names in named):
+        raise ValueError(
+            "`X` must have the same columns, in the same order, in each observation; got "
+            f"{short_repr(named)}."
+        )
+    return np.array(named[0], dtype=object) if named else None
 
 
 def data_of_values(options: Arguments, observations: Sequence[Observation], run: Run) -> Data:

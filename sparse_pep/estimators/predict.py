@@ -163,6 +163,12 @@ def functional_moments(state: FittedState, observation: Observation) -> Moments:
             f"`X` of {type(observation).__name__} must have {D} columns, and be no SlopeSign, "
             "whose slopes `Slope` asks for; the model needs training='lbfgs' and local=None."
         )
+    fitted = state.columns.input_names
+    if observation.names is not None and fitted not in (None, observation.names):
+        raise ValueError(
+            f"`X` of {type(observation).__name__} has the columns {short_repr(observation.names)}; "
+            f"the model was fitted to {short_repr(fitted)}: give these, in this order."
+        )
     if not model.kernel.of_functionals:
         model = replace(model, kernel=Observed(model.kernel, D))
     rows = state.encoder.inputs(observation.rows())
