@@ -116,7 +116,8 @@ def test_durations_that_had_not_ended_are_scored_by_their_density_only():
 
 def test_scores_by_name_are_those_of_scikit_learn():
     X, y = snelson_like(60)
-    train, test = np.arange(40), np.arange(40, 60)
+    train = np.arange(40)
+    test = np.arange(40, 60)
     model = estimator_for(ModelOptions(n_inducing=5)).set_params(training=None)
     scores = score_rows(model.fit(X[train], y[train]), X, y, train, test)
     low, high = model.predict_interval(X[test], level=0.9)
@@ -134,7 +135,8 @@ def test_scores_by_name_are_those_of_scikit_learn():
 
 
 def test_what_is_worse_than_a_constant_is_named():
-    train, test = np.array([0.0, 2.0]), np.array([0.0, 1.0])
+    train = np.array([0.0, 2.0])
+    test = np.array([0.0, 1.0])
     assert beats_constant({"SMSE": 0.9, "SMLL": -0.1}, train, test)
     assert not beats_constant({"SMSE": 0.9, "SMLL": 0.1}, train, test)
     assert not beats_constant({"SMSE": 1.1, "NLL": 3.0}, train, test)
