@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from javascript import in_browser
 
+from docs.build import ASSETS, STYLES
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
@@ -182,3 +184,12 @@ def test_the_code_is_short_plain_and_needs_no_network():
     assert max(map(len, lines)) <= 100
     text = "\n".join(lines)
     assert not any(word in text for word in ("import ", "fetch(", "http:", "https:", "eval("))
+
+
+def test_both_builders_put_the_script_beside_the_pages():
+    named = yaml.safe_load((ROOT / "_quarto.yml").read_text(encoding="utf-8"))
+    assert SCRIPT.name in named["project"]["resources"]
+    assert SCRIPT.name in ASSETS
+    assert SCRIPT.name in STYLES, "staged for Quarto"
+    for page in PAGES.values():
+        assert f'<script src=\\"{SCRIPT.name}\\" defer>' in (ROOT / "nbs" / page).read_text("utf-8")
