@@ -214,7 +214,7 @@
   // One step of gradient ascent, shorter each time; sliders stop at their ends.
   function train({ state, found, points, steps }) {
     const g = gradient(state, found.q);
-    const step = (0.004 * steps) / hypot(g.variance, g.lengthscale, g.noise, ...g.Z);
+    const step = (0.004 * steps) / hypot(1e-9, g.variance, g.lengthscale, g.noise, ...g.Z);
     const inducing = points.filter(isInducing);
     inducing.forEach((point, m) => point.fill(min(max(point[0] + step * g.Z[m], 0), 6)));
     for (const name of ["variance", "lengthscale", "noise"]) {
@@ -223,7 +223,7 @@
   }
   const buttons = {
     train: () => (figure.steps = 40),
-    datum: () => figure.points.push([3.2, 0]),
+    datum: () => figure.points.length < 100 && figure.points.push([3.2, 0]),
     inducing() {
       const { x, Z } = figure.state;
       const { D } = prior(figure.state);
