@@ -17,42 +17,7 @@ from .features import Features, StackedFeatures
 from .kernels import Kernel
 from .numerics.linalg import factorise, solve_lower
 from .sites import Posterior
-
-# %% ../nbs/16_streaming.ipynb #0e1b7c52
-SEEN = 1e-13  # a smaller share of V ν in a direction without precision is rounding
-
-
-def principal_observations(
-    posterior: Posterior, precision: ndarray, faint: bool = False
-) -> tuple[ndarray, ndarray, float]:
-    """Weights (R, M) and observations (R,) with noise of variance 1 whose posterior is
-    `posterior`, and their log evidence, in nats; of K functions with a joint posterior, whose
-    `precision` is (KM, KM), the weights are (R, KM).
-
-    `precision` is V diag(τ) Vᵀ (M, M). With K outputs the observations are (R, K). Directions
-    whose eigenvalue χ cannot be told from 0 are left out. The component of V ν in such a
-    direction may be as large as √χ, far above rounding; with `faint` these directions are
-    kept, with the smallest eigenvalue that can be told from 0. Cost O(M³).
-    """
-    values, vectors = np.linalg.eigh(precision)
-    floor = len(values) * np.finfo(float).eps * (1.0 + np.max(np.abs(values)))  # the rounding of B
-    if values[0] < -floor:
-        raise ValueError(
-            "the sites of `fit` make some direction of u less certain than the prior, which no "
-            f"observation can do; the smallest eigenvalue of V diag(τ) Vᵀ is {values[0]:.3g}. "
-            "Sites may have negative precisions, observations may not."
-        )
-    shifts = vectors.T @ (posterior.B.lower @ posterior.b)
-    sizes = np.linalg.norm(shifts.reshape(len(shifts), -1), axis=1)
-    kept = (values > floor) | (faint & (sizes > SEEN * np.linalg.norm(sizes)))
-    values = np.maximum(values[kept], floor)
-    vectors = vectors[:, kept]
-    root = np.sqrt(values)
-    observations = shifts[kept].T / root
-    terms = np.log(2 * np.pi) + np.log1p(values) + observations**2 / (1.0 + values)
-    parts = np.split(vectors * root, posterior.copies)
-    weights = [solve_lower(posterior.Kuu, part, transpose=True).T for part in parts]
-    return np.hstack(weights), observations.T, -0.5 * float(np.sum(terms))
+from .surrogate import principal_observations
 
 # %% ../nbs/16_streaming.ipynb #79a4faf3
 @dataclass(frozen=True, eq=False)

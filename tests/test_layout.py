@@ -5,6 +5,7 @@ The modules are read, not imported, so that an edge inside a function counts as 
 """
 
 import ast
+import importlib
 import inspect
 import json
 import re
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from measures import branches, places_beyond_limits, tokens, totals
 
 import sparse_pep.cli
+from docs.paper_map import equations, lines_of
 from sparse_pep import SparsePEPRegressor
 
 ROOT = Path(__file__).parent.parent
@@ -29,7 +31,7 @@ FLOORS = (
     "kernels means features",
     "sites regression quadrature likelihoods energy",
     "inference",
-    "streaming",
+    "surrogate streaming",
     "priors model training posterior observations race",
     "data",
     "estimators",
@@ -167,6 +169,74 @@ def test_the_pages_of_the_derivation_are_in_the_order_of_their_modules():
     exported = list(dict.fromkeys(re.findall(r"^#\| default_exp (\S+)", text, flags=re.MULTILINE)))
     assert len(exported) > 10
     assert exported == sorted(exported, key=place)
+
+
+SIDEBAR = re.findall(r"- (\d+[a-z]?_\w+)\.ipynb", (ROOT / "_quarto.yml").read_text("utf-8"))
+# how a page may point forward: in its line "Leads to", in brackets, and under "See also"
+POINTERS = re.compile(
+    r"\*\*(?:Leads to|See also)\*\*.*|\([Ll]ater: (?:[^()]|\([^()]*\))*\)|\*\*Later\.\*\*.*"
+)
+
+
+def imported_modules(cell):
+    """The modules that a cell imports from, where each name is defined."""
+    for name, names in re.findall(r"(?m)^ *from sparse_pep\.?(\S*) import (\([^)]*\)|.*)", cell):
+        door = importlib.import_module(".".join(filter(None, (PACKAGE.name, name))))
+        for one in re.findall(r"\w+", re.sub(r" as \w+", "", names)):
+            home = getattr(getattr(door, one, None), "__module__", None) or door.__name__
+            yield within_package(home if home.startswith(PACKAGE.name) else door.__name__)
+
+
+@cache
+def page_of_module():
+    """The page of the derivation that exports a module, by the module."""
+    return {
+        module: page
+        for page, cells in code_cells().items()
+        for module in re.findall(r"^#\| default_exp (\S+)", "\n".join(cells), flags=re.MULTILINE)
+    }
+
+
+LESSONS_WITH_LATER_TOOLS = {  # what a whole model does is shown with the functions for models
+    "09b_heteroscedastic": {"17_model"},
+    "12c_joint_sites": {"17_model"},
+    "16_streaming": {"17_model"},
+    "17b_initialise": {"19b_runs"},
+    "19_stochastic": {"19b_runs"},
+}
+
+
+def tools(page, cell):
+    """The pages whose exports a lesson may use: those of its own chapter, such as an example of a
+    kernel on the page that says what a kernel is, and those of the list above.
+    """
+    if "#| export" in cell:
+        return set()
+    chapter = {one for one in SIDEBAR if one[:2] == page[:2]}
+    return chapter | LESSONS_WITH_LATER_TOOLS.get(page, set())
+
+
+def references(page):
+    """The pages of which a page uses an import, a link or an equation, apart from pointers."""
+    prose = POINTERS.sub("", "\n".join(lines_of(ROOT / "nbs" / f"{page}.ipynb")))
+    yield from re.findall(r"\]\((\w+)\.ipynb", prose)
+    for label in re.findall(r"(?<![\w`])@(eq-[\w-]*\w)", prose):
+        yield equations(ROOT / "nbs")[label][0].removesuffix(".ipynb")
+    for cell in code_cells()[page]:
+        used = {page_of_module().get(module) for module in imported_modules(cell)}
+        yield from used - tools(page, cell)
+
+
+@pytest.mark.parametrize("page", SIDEBAR)
+def test_no_page_uses_what_a_later_one_derives(page):
+    later = SIDEBAR[SIDEBAR.index(page) + 1 :]
+    assert not (used := sorted({one for one in references(page) if one in later})), used
+
+
+def test_a_pointer_forward_is_no_reference():
+    text = "It is so (later: the [proof](99_x.ipynb)).\n**Leads to** [x](99_x.ipynb)."
+    assert POINTERS.sub("", text) == "It is so .\n"
+    assert POINTERS.sub("", "as [x](99_x.ipynb) shows") == "as [x](99_x.ipynb) shows"
 
 
 def test_cells_of_the_derivation_are_lessons():

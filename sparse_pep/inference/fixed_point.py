@@ -390,7 +390,7 @@ def left_out_piece(
 @one_blas_thread()
 def left_out(fit: Fit) -> tuple[ndarray, ndarray]:
     """The mean (C, N), or (K, N) of K outputs, and variance (C, N) of each fₙ given all other data
-    (Equation 11.4 of the site), as in `EachRow.left_out`. Cost NM² flops for each latent function.
+    as in `EachRow.left_out`. Cost NM² flops for each latent function.
     """
     shards = fit.shards
     if shards.source is None:
