@@ -109,3 +109,12 @@ def test_points_of_few_labels_stay_where_they_are():
     model = SparsePEPClassifier(random_state=0, n_inducing=60, standardize=False)
     model.fit(X[:60], NOISY[:60] > 1.0)
     assert np.array_equal(model.features_.Z, np.unique(X[:60], axis=0))
+
+
+def test_a_sample_of_more_rows_than_points_chooses_their_start():
+    rng = np.random.default_rng(2)
+    inputs = rng.normal(size=(200, 8))
+    targets = np.sin(3.0 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.normal(size=200)
+    model = SparsePEPRegressor(random_state=0).fit(inputs, targets)
+    assert model.score(inputs, targets) > 0.9
+    assert len(model.features_) == 100

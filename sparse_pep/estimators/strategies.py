@@ -127,7 +127,7 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     if options.n_inducing == "auto":
         trained = training_of(options, data)
         strategy = Exact(data.unique_rows, trained, strategy, MOST_INPUTS, open_kernel)
-    elif not compares_ways(options, data):
+    elif data.unique_rows.n_data < FEWEST_ROWS:
         own_scale = keeps_scale(options)
         strategy = WithFewRows(data.unique_rows, strategy, starts_are_open=not own_scale)
     return with_power_by_name(options, data, strategy)

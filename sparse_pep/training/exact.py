@@ -303,6 +303,7 @@ def exact_starts(model: Model, rows: Rows, fixed: Collection[str]) -> list[Model
 # %% ../../nbs/19e_exact.ipynb #7c1d90ad
 FEWEST = 8  # iterations over which progress is measured
 FINER = 0.1  # the tolerance, in units of that of the optimiser
+SAMPLE = 100  # rows that choose a start where there are more rows than inducing points
 LEAST_SHARE = 1e-4  # of the variance of the targets, that the noise must have
 
 
@@ -326,11 +327,21 @@ class SameMaximum:
         self.reached = gain < self.near and any(is_near)
         return self.reached
 
+# %% ../../nbs/19e_exact.ipynb #7c1d90c1
+def highest_of(results: Sequence[TrainingResult], rows: Rows) -> TrainingResult | None:
+    """The result with the highest objective; None if there is none or its noise vanishes."""
+    if not results:
+        return None
+    best = max(results, key=attrgetter("objective"))
+    noise = np.min(best.model.likelihood.noise_variance)
+    return best if noise >= LEAST_SHARE * variance_of(rows) else None
+
 # %% ../../nbs/19e_exact.ipynb #7c1d90ac
 @dataclass(frozen=True, eq=False)
 class WithFewRows:
     """Training where there are no more distinct inputs than inducing points, which then stay where
-    they are. If there are more, or if the noise vanishes, another strategy trains.
+    they are. If there are more, or if the noise vanishes, another strategy trains, and begins where
+    a sample of the rows leads if that is much higher.
 
     Attributes
     ----------
@@ -355,16 +366,20 @@ class WithFewRows:
         clock: Clock,
     ) -> TrainingResult:
         """The result of training, with a jitter that is small beside the noise."""
-        evidence = ExactEvidence(*with_distinct_inputs(self.rows))
         X = np.unique(self.rows.X, axis=0)
-        if len(X) > len(model.features) or model.kernel.of_functionals:
-            return self.otherwise(model, problem, options, rng, clock)
+        known = model.likelihood.sites_known
         fixed = replace(options, fixed={*options.fixed, "features.Z"})
-        if not model.likelihood.sites_known:
+        if model.kernel.of_functionals:
+            return self.otherwise(model, problem, options, rng, clock)
+        if len(X) > len(model.features):
+            if known and self.starts_are_open:
+                model = self.from_better_start(model, fixed, clock)
+            return self.otherwise(model, problem, options, rng, clock)
+        if not known:
             return self.otherwise(model, problem, fixed, rng, clock)
-        found = self.best(model, evidence, fixed, clock)
-        least = LEAST_SHARE * variance_of(self.rows)
-        if found is None or np.min(found.model.likelihood.noise_variance) < least:
+        evidence = ExactEvidence(*with_distinct_inputs(self.rows))
+        found = highest_of(self.results(model, evidence, fixed, clock), self.rows)
+        if found is None:
             return self.otherwise(model, problem, options, rng, clock)
         jitter = jitter_below_noise(found.model, X, problem.jitter)
         density, _ = evidence.left_out(found.model)
@@ -375,16 +390,30 @@ class WithFewRows:
             entries={**found.entries, "exact": scores},
         )
 
-    def best(
+    def from_better_start(self, model: Model, options: TrainingOptions, clock: Clock) -> Model:
+        """The model, or, if another start leads much higher with a sample of the rows, the model
+        with the hyper-parameters that it leads to.
+        """
+        rows = self.rows
+        number = min(SAMPLE, rows.n_data)
+        sample = rows.at(np.linspace(0, rows.n_data - 1, number).astype(int))
+        evidence = ExactEvidence(*with_distinct_inputs(sample))
+        results = self.results(model, evidence, options, clock)
+        found = highest_of(results, sample)
+        if found is None or found.objective < results[0].objective + CLEARLY * sample.n_data:
+            return model
+        return replace(found.model, features=model.features)
+
+    def results(
         self, model: Model, evidence: ExactEvidence, options: TrainingOptions, clock: Clock
-    ) -> TrainingResult | None:
-        """The result of the start that leads highest; None if all fail. The second of two starts
-        that lead to the same maximum is the last.
+    ) -> list[TrainingResult]:
+        """The results of all starts that do not fail. A start that leads to the same maximum as an
+        earlier one has none, and is the last.
         """
         starts = [model]
         if self.starts_are_open:
-            starts = exact_starts(model, self.rows, options.fixed)
-        n_data = total_weight(self.rows)
+            starts = exact_starts(model, evidence.rows, options.fixed)
+        n_data = total_weight(evidence.rows)
         optimiser = options.optimiser
         finer = replace(options, optimiser=replace(optimiser, tol=FINER * optimiser.tol))
         results: list[TrainingResult] = []
@@ -400,4 +429,4 @@ class WithFewRows:
         except KeyboardInterrupt:
             if not clock.interrupt(has_result=bool(results)):
                 raise
-        return max(results, key=attrgetter("objective"), default=None)
+        return results
