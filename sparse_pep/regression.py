@@ -180,7 +180,7 @@ def upper_bound(
 def predict_f(posterior: Posterior, Kus: ndarray, kss: ndarray) -> tuple[ndarray, ndarray]:
     """The predictive mean and variance (S,) of f at S test inputs, in units of y and y²; with K
     outputs the mean is (K, S). `Kus` (M, S) is overwritten, `kss` (S,) are the prior variances. Add
-    the noise variance to predict y. Cost 2SM² flops. Equation 6.6 of the site, 18 of the paper.
+    the noise variance to predict y. Cost 2SM² flops. Equation 6.5 of the site, 18 of the paper.
     """
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
     unexplained, _ = unexplained_variance(kss, V)
