@@ -14,8 +14,8 @@ from sklearn.base import clone
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data import columns as module
-from sparse_pep.data.cells import cells_of
-from sparse_pep.data.columns import Columns, ColumnStats, columns_if_mixed
+from sparse_pep.data.cells import cells_of, days_of, to_number
+from sparse_pep.data.columns import Columns, ColumnStats, columns_if_mixed, readings
 from sparse_pep.estimators.ingest import RawData
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.numerics.files import read_archive, write_archive
@@ -555,3 +555,79 @@ def test_gaps_in_an_array_are_those_of_a_frame():
             for rows in (X, pd.DataFrame(X, columns=["x1", 2, "x3"]))
         )
     )
+
+
+MARCH = "2021-03-05"  # a Friday, in the ninth week and the first quarter, day 64 of the year
+
+
+@pytest.mark.parametrize(
+    "text, day",
+    [
+        ("Fri, 5 Mar 2021", MARCH),
+        ("5th of March 2021", MARCH),
+        ("5. März 2021", MARCH),
+        ("5 de marzo de 2021", MARCH),
+        ("2021年3月5日", MARCH),
+        ("2021_03_05", MARCH),
+        ("20210305T0000", MARCH),
+        ("20210305T000000", MARCH),
+        ("2021-03-05 12:00 a.m.", MARCH),
+        ("2021-064", MARCH),
+        ("2021-W09-5", MARCH),
+        ("2021W09", "2021-03-01"),
+        ("KW 9/2021", "2021-03-01"),
+        ("1Q2021", "2021-01-01"),
+        ("2021:Q1", "2021-01-01"),
+        ("T1 2021", "2021-01-01"),
+    ],
+)
+def test_dates_are_read_in_the_forms_that_people_write(text, day):
+    values = readings([text])
+    assert {
+        float(values[form][0]) for form in module.FORMS if values[form][0] == values[form][0]
+    } == {float(days_of(np.datetime64(day)))}
+
+
+@pytest.mark.parametrize(
+    "form, what",
+    [
+        ("{} m/s", "a unit"),
+        ("{} kilometres", "a unit"),
+        ("EUR {}.50", "a unit"),
+        ("-R$ {}", "a unit"),
+        ("CHF 1'{}00", "a unit"),
+        ("{}-", "a mark beside"),
+        ("1.{}×10³", "a mark beside"),
+        ('="{}"', "a mark beside"),
+        ("1Q{}", "a year of two digits"),
+        ("{}-Jan", "without a year"),
+    ],
+)
+def test_numbers_that_a_person_must_correct_are_refused_in_many_forms(form, what):
+    table = pd.DataFrame({"a": [form.format(k) for k in range(10, 70)]})
+    with pytest.raises(ValueError, match=f"'a' holds .*{what}"):
+        Columns.of(table)
+
+
+@pytest.mark.parametrize("form", ["{} High Street", "S{}", "{}/7"])
+def test_names_with_numbers_stay_names(form):
+    texts = [form.format(k // 3) + "ABCDEF"[k % 6] * (form[-1] == "t") for k in range(180)]
+    column = Columns.of(pd.DataFrame({"a": texts, "b": range(180)})).columns[0]
+    assert column.kind in ("category", "left out")
+    assert ("read as a name" in column.done) == (form[0] == "{")
+
+
+@pytest.mark.parametrize("text, number", [("–5", -5.0), ("١٢٫٥", 12.5), ("\u200b12", 12.0)])
+def test_signs_and_digits_of_other_scripts_are_numbers(text, number):
+    assert to_number(text) == number
+
+
+def test_codes_with_zeros_before_them_are_labels_unless_asked_for_as_numbers():
+    table = pd.DataFrame({"zip": ["01234", "12345", "02134"] * 10})
+    (column,) = Columns.of(table).columns
+    assert column.kind == "category"
+    assert column.levels == ("01234", "02134", "12345")
+    assert "zeros before other digits are kept, as in '01234'" in column.done
+    (column,) = Columns.of(table, {"zip": "number"}).columns
+    assert column.kind == "number"
+    assert "without the zeros before '01234'" in column.done

@@ -653,3 +653,17 @@ def test_a_table_of_too_many_columns_is_refused(tmp_path):
     file.write_text(names + "\n" + "1," * 100_001 + "1\n")
     with pytest.raises(ValueError, match="t.csv' has 100001 columns; at most 100000 are read"):
         convert_table(file, "c0")
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("beside", ["2.5", "word"])
+def test_codes_in_a_csv_are_labels_and_as_numbers_named(tmp_path, beside, separator):
+    file = tmp_path / "t.csv"
+    rows = [["y", "zip", "b"], *([str(k), f"0{k % 3}234", beside] for k in range(30))]
+    file.write_text("\n".join(map(separator.join, rows)))
+    source = convert_table(file, "y", column_types={"b": "leave out"}, separator=separator)
+    assert source.feature_names == ("zip=00234", "zip=01234", "zip=02234")
+    if beside == "2.5":
+        assert len(convert_table(file, "y", column_types={}, separator=separator).feature_names) > 2
+        with pytest.warns(UserWarning, match="'zip' holds '00234' and is read as numbers"):
+            assert convert_table(file, "y", separator=separator).feature_names == ("zip", "b")

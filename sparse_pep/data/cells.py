@@ -24,7 +24,8 @@ from ..numerics.validation import short_repr
 # %% ../../nbs/internals/data/cells.ipynb #e9e3c1d2
 UNNAMED = ("", "?", "na", "n/a", "nan", "null")
 WORDS_FOR_NOTHING = (
-    "- -- . .. ... none n.a. n.d. nil nat <na> missing unknown #n/a #div/0! #value! #ref! #num!"
+    "- -- – — : . .. ... none n.a. n.d. nd n/d k.a. nil nat <na> missing unknown "
+    "#n/a #div/0! #value! #ref! #num!"
 )
 ABSENT = (*UNNAMED, *WORDS_FOR_NOTHING.split())  # no numbers, but good names for a class
 TRUE_AND_FALSE = {"true": 1.0, "false": 0.0}
@@ -59,6 +60,8 @@ def canonical(value: object) -> str:
     return re.sub(r"^([-+]?\d+)\.0+$", r"\1", one_line(value))
 
 
+UNSEEN = "\u200b\u200e\u200f\ufeff"
+SIGNS = str.maketrans("−–－٫", "---.", UNSEEN)  # minus, and the Arabic decimal mark
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")  # with points between thousands
 
 
@@ -68,7 +71,8 @@ def to_number(cell: str, kind: str = "number", decimal: str = ".") -> float:
     """
     if "_" in cell:  # 2024_01 is not 202401
         return math.nan
-    cell = cell.replace("−", "-")  # the sign that typographers use
+    if not cell.isascii():
+        cell = cell.translate(SIGNS)
     if decimal == ",":
         if GROUPED.fullmatch(cell):
             cell = cell.replace(".", "")
@@ -82,26 +86,35 @@ def to_number(cell: str, kind: str = "number", decimal: str = ".") -> float:
         return words.get(cell.casefold(), math.nan)
 
 # %% ../../nbs/internals/data/cells.ipynb #4d22c665
-NAMES_OF_MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
-MONTHS = {name: str(k + 1) for k, name in enumerate(NAMES_OF_MONTHS)}
+NAMES_OF_MONTHS = (  # how they begin in seven languages, most of them those of English
+    "jan|ene|gen feb|fév mar|mär|mrt|maart|maa apr|avr|abr may|mai|mei|mag|maj jun|juin|giu "
+    "jul|juil|lug aug|aoû|aou|ago sep|set oct|okt|ott|out nov dec|dez|déc|dic"
+)
+MONTHS = {
+    name: str(k + 1) for k, names in enumerate(NAMES_OF_MONTHS.split()) for name in names.split("|")
+}
 QUARTERS = {"1": "1", "2": "4", "3": "7", "4": "10"}  # and their first months
 YEAR = r"(?P<year>\d{4})"
 MONTH = r"(?P<month>\d\d?)"
 DAY = r"(?P<day>\d\d?)"
-WORD = rf"(?P<month>(?i:{'|'.join(MONTHS)})[A-Za-z]*)"
-QUARTER = "[Qq](?P<quarter>[1-4])"
+WORD = rf"(?P<month>(?i:{'|'.join(MONTHS)})[^\W\d_]*)"
+QUARTER = "(?:[QqTt](?P<quarter>[1-4])|(?P<quarter_first>[1-4])[QqTt])"
+WEEK = r"(?i:w|wk|week|kw) ?(?P<week>\d\d?)"
 FORMS = {  # of dates in text
-    "Y-M-D": f"{YEAR}[-/.]{MONTH}[-/.]{DAY}",
+    "Y-M-D": f"{YEAR}[-/._ ]{MONTH}[-/._ ]{DAY}",
     "D.M.Y": rf"{DAY}\.{MONTH}\.{YEAR}",
     "D/M/Y": f"{DAY}[-/]{MONTH}[-/]{YEAR}",
     "M/D/Y": f"{MONTH}[-/]{DAY}[-/]{YEAR}",
     "D Mon Y": f"{DAY}[ .-]*{WORD}[ .,-]*{YEAR}",
     "Mon D Y": f"{WORD}[ .]*{DAY}[ ,]+{YEAR}",
-    "Y-M": f"{YEAR}[-/]{MONTH}",
+    "Y-M": f"{YEAR}[-/_ ]{MONTH}",
     "M/Y": f"{MONTH}[-/]{YEAR}",
     "Mon Y": f"{WORD}[ .,/-]*{YEAR}",
-    "Y-Q": f"{YEAR}[ /-]?{QUARTER}",
-    "Q Y": f"{QUARTER}[ /-]?{YEAR}",
+    "Y-Q": f"{YEAR}[ /.:_-]?{QUARTER}",
+    "Q Y": f"{QUARTER}[ /.:_-]?{YEAR}",
+    "Y-W": f"{YEAR}-?{WEEK}(?:-?(?P<weekday>[1-7]))?",
+    "W Y": f"{WEEK}[ /.,-]*{YEAR}",
+    "Y-D": f"{YEAR}-(?P<yearday>\\d{{3}})",  # of the year
     "h:m": "",  # as a time of the first day
 }
 CLOCKS = [
@@ -109,6 +122,15 @@ CLOCKS = [
     *(f" {clock}{zone}" for clock in ("%H:%M", "%H:%M:%S", "%H:%M:%S.%f") for zone in ("", "%z")),
     *(f" {clock}{half}" for clock in ("%I:%M", "%I:%M:%S") for half in ("%p", " %p")),
 ]
+SPELLINGS = {  # of dates, and how they are read
+    r"^(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? +": "",
+    r"(?<=\d)(?i:st|nd|rd|th)\b,?": "",
+    r"(?i: de | of )": " ",
+    r"^(\d{4})年(\d\d?)月(\d\d?)日": r"\1-\2-\3",
+    r"^(\d{4})(\d\d)(\d\d)T(\d\d):?(\d\d)": r"\1-\2-\3 \4:\5",
+    r"^(\d{4}-\d\d-\d\d \d\d:\d\d)(\d\d)": r"\1:\2",
+    r"(?<=\d)( ?[AaPp])\.[Mm]\.$": r"\1M",
+}
 START = np.datetime64("1970-01-01")
 
 
@@ -117,12 +139,20 @@ def days_of(dates: ndarray) -> ndarray:
     return (dates - START) / np.timedelta64(1, "D")
 
 
-def days_in(texts: Sequence[str], form: str) -> ndarray:
+def spelled_plainly(texts: Iterable[str]) -> pd.Series:
+    """Texts in which dates have no names of weekdays and no other ornaments."""
+    column = pd.Series(list(texts), dtype=object)
+    for spelling, plain in SPELLINGS.items():
+        column = column.str.replace(spelling, plain, regex=True)
+    return column
+
+
+def days_in(texts: Sequence[str] | pd.Series, form: str) -> ndarray:
     """The dates (n,) in texts of this form, in days since the start of 1970 (times of day: as a
     fraction of a day); NaN where there is none. The hour is that of the place, unless another zone
-    is named.
+    is named. A column of pandas is taken as `spelled_plainly` already.
     """
-    column = pd.Series(list(texts), dtype=object)
+    column = texts if isinstance(texts, pd.Series) else spelled_plainly(texts)
     if form == "h:m":
         shape = r"\d\d?:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?"
         clocks = column.str.fullmatch(shape).to_numpy(bool)
@@ -131,8 +161,7 @@ def days_in(texts: Sequence[str], form: str) -> ndarray:
     days = np.full(len(column), np.nan)
     if not parts["year"].notna().any():
         return days
-    column = parts["year"] + "_" + month_of(parts) + "_" + parts.get("day", "1")
-    column += (" " + parts["clock"]).fillna("")
+    column = day_of(parts) + (" " + parts["clock"]).fillna("")
     for clock in CLOCKS:
         unread = np.isnan(days)
         form = "%Y_%m_%d" + clock
@@ -141,12 +170,28 @@ def days_in(texts: Sequence[str], form: str) -> ndarray:
     return days
 
 
+def day_of(parts: pd.DataFrame) -> pd.Series:
+    """The days in the parts of dates, as texts such as 2021_3_5."""
+    form = ""
+    column = parts["year"]
+    if "week" in parts:
+        form = "%G_%V_%u"
+        weekday = parts["weekday"].fillna("1") if "weekday" in parts else "1"
+        column = column + "_" + parts["week"] + "_" + weekday
+    elif "yearday" in parts:
+        form = "%Y_%j"
+        column = column + "_" + parts["yearday"]
+    if not form:
+        return column + "_" + month_of(parts) + "_" + parts.get("day", "1")
+    return pd.to_datetime(column, format=form, errors="coerce").dt.strftime("%Y_%m_%d")
+
+
 def month_of(parts: pd.DataFrame) -> pd.Series:
     """The numbers of the months in the parts of dates, as texts."""
     if "quarter" in parts:
-        return parts["quarter"].map(QUARTERS)
-    words = parts["month"].str[:3].str.lower().map(MONTHS)
-    return words.fillna(parts["month"])
+        return parts["quarter"].fillna(parts["quarter_first"]).map(QUARTERS)
+    words = parts["month"].str.lower().str.extract(f"^({'|'.join(MONTHS)})")[0]
+    return words.map(MONTHS).fillna(parts["month"])
 
 # %% ../../nbs/internals/data/cells.ipynb #1cfb884c
 class Labels(NamedTuple):

@@ -23,11 +23,9 @@ from sparse_pep.data.cells import (
     ABSENT,
     FORMS,
     GROUPED,
-    QUARTER,
     START,
     TRUE_AND_FALSE,
     UNNAMED,
-    WORD,
     Cells,
     Labels,
     Table,
@@ -38,6 +36,7 @@ from sparse_pep.data.cells import (
     days_of,
     frame_of,
     is_real,
+    spelled_plainly,
     to_number,
     values_in,
 )
@@ -167,6 +166,11 @@ class ColumnStats:
         return 0 < self.form(form).count == self.n_values - self.form("absent").count
 
     @property
+    def are_codes(self) -> bool:
+        """Whether all values are digits, some with a zero before them."""
+        return self.form("code").count > 0 and self.all_are("digits")
+
+    @property
     def distinct(self) -> bool:
         """Whether no value occurs twice, among the first hundred thousand."""
         counted = sum(self.texts.values())
@@ -210,6 +214,10 @@ def stats_of_texts(cells: Labels) -> ColumnStats:
     )
 
 # %% ../../nbs/internals/data/columns.ipynb #dc0ada78
+NAMED = (  # a month in English
+    "(?i:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
+    "|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+)
 GAP = r"[ '’\u00a0\u2009\u202f]"  # between thousands
 ODD = {  # numbers that a person must correct; the first pattern that matches counts
     "thousands": r"[-+]?\d{1,3}(?:(?:,\d{3})+\.\d*|(?:,\d{3}){2,}"
@@ -219,18 +227,24 @@ ODD = {  # numbers that a person must correct; the first pattern that matches co
     "point": r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?",
     "unit": r"(?!\d+\s*(?i:st|nd|rd|th|º|ª|er|ère|ème)$)"  # 1st is no number with a unit
     r"[-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+)\s*[^\W\d_/%°$€£]{1,6}[²³]?"
-    r"|[-+]?\d+[.,]?\d*\s*(?:[%$€£]\w?|°.*)|[$€£]\s*\d[\d.,]*",
-    "mark": r"[<>≤≥~≈('\[]\s*[-+]?[\d.,]*\d[)'\]]?|[-+]?\d[\d.,]*\s*([*†‡+)\]]+|±.*|[dD][-+]?\d+)",
-    "year": r"\d\d?([-/.])\d\d?\1\d\d(?:[ T].*)?",
+    r"|[-+]?\d+[.,]?\d*\s*(?:[%$€£¥₹₩₽₺]\w?|°.*)"
+    r"|[-+]?(?:(?:[A-Z]{0,2}[$€£¥₹₩₽₺]|(?:USD|EUR|CHF|GBP|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN)\b)"
+    rf"\s*[-+]?\d(?:{GAP}?[\d.,])*|\d(?:{GAP}?[\d.,])*\s*(?:USD|EUR|CHF|GBP|JPY))\w?",
+    "measure": r"[-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+)\s*(?:[^\W\d_]|[µ°%‰/])[^\d]{0,20}",
+    "mark": r"[<>≤≥~≈('\[]\s*[-+]?[\d.,]*\d[)'\]]?|[-+]?\d[\d.,]*\s*([*†‡+)\]-]+|±.*"
+    r"|[dD][-+]?\d+|[x×·*]\s*10\D?.*)|=\"[-+]?[\d.,]+\"",
+    "year": r"\d\d?([-/.])\d\d?\1\d\d(?:[ T].*)?|(?:[1-4]Q|Q[1-4])[- /']?\d\d",
+    "part": rf"{NAMED}[-/ .']{{1,2}}\d\d?|\d\d?[-/ .]{{1,2}}{NAMED}",
     "duration": r"-?(?:\d+ days?,? )?\d+:\d\d(?::\d\d(?:\.\d+)?)?",
 }
 
 
 def readings(texts: Sequence[str], decimal: str = ".") -> dict[str, ndarray]:
     """The values (n,) of texts in each form that they may have, NaN elsewhere: "number", with a
-    "decimal mark" or beside a decimal comma also "grouped" or "ungrouped" in thousands; forms of
-    dates; "infinite" and "absent"; "odd", which is neither of these; and of the odd ones those in
-    the forms of numbers that a person must correct, the names in `ODD`.
+    "decimal mark", "digits" only, a "code" with zeros before them, or beside a decimal comma also
+    "grouped" or "ungrouped" in thousands; forms of dates; "infinite" and "absent"; "odd", which is
+    neither of these; and of the odd ones those in the forms of numbers that a person must correct,
+    the names in `ODD`.
     """
     column = pd.Series(list(texts), dtype=object)
     numbers = np.array([to_number(text, "input", decimal) for text in texts], dtype=float)
@@ -243,13 +257,14 @@ def readings(texts: Sequence[str], decimal: str = ".") -> dict[str, ndarray]:
         "odd": np.where(np.isnan(numbers) & ~absent, 0.0, np.nan),
     }
     values |= number_shapes(column, np.isfinite(numbers), decimal)
-    begins = column.str.match(rf"[\d$€£.,+<>≤≥~≈('\[-]|{WORD}|{QUARTER}").to_numpy(bool)
+    begins = column.str.match(r"[^\w\s]|.*\d").to_numpy(bool)
     unread = np.isnan(numbers) & ~absent & begins
     if not np.any(unread):
         return values
+    plain = spelled_plainly(column[unread])
     for form in FORMS:
         values[form] = np.full(len(texts), np.nan)
-        values[form][unread] = days_in(column[unread], form)
+        values[form][unread] = days_in(plain, form)
     unread &= np.all([np.isnan(values[form]) for form in FORMS], axis=0)
     for form, pattern in ODD.items():
         matches = unread & column.str.fullmatch(pattern).to_numpy(bool)
@@ -259,10 +274,15 @@ def readings(texts: Sequence[str], decimal: str = ".") -> dict[str, ndarray]:
 
 
 def number_shapes(column: pd.Series, is_number: ndarray, decimal: str) -> dict[str, ndarray]:
-    """Which of the texts (n,) that are numbers have a decimal mark, and beside a decimal comma
-    which have points between thousands, or lack them: 0 there, NaN elsewhere.
+    """Which of the texts (n,) that are numbers have a decimal mark, are digits only, or codes with
+    a zero before other digits, and beside a decimal comma which have points between thousands, or
+    lack them: 0 there, NaN elsewhere.
     """
-    shapes = {"decimal mark": rf".*{re.escape(decimal)}.*"}
+    shapes = {
+        "decimal mark": rf".*{re.escape(decimal)}.*",
+        "digits": r"\d+",
+        "code": r"0\d+",
+    }
     if decimal == ",":
         shapes |= {"grouped": GROUPED.pattern, "ungrouped": r"[-+]?\d{4,}(?:,\d*)?"}
     return {
@@ -476,7 +496,7 @@ def likely_kind(name: str, seen: ColumnStats, option: str) -> str:
     if seen.closed:
         return "category"
     if seen.all_are("number"):
-        return "number"
+        return "category" if seen.are_codes else "number"
     if any(seen.all_are(form) for form in FORMS):
         return "date"
     refuse_odd_numbers(name, seen, option)
@@ -526,7 +546,9 @@ REMEDIES = {  # for numbers that a person must correct
     "`separator=`)",
     "unit": "a unit; write them without it",
     "mark": "a mark beside them; write the number alone, or leave the cell empty",
+    "measure": "a unit; write them without it",
     "year": "a year of two digits; write four",
+    "part": "a month and a day without a year, or a year of two digits; write it with four",
     "duration": "more hours than a day has; write durations as numbers, such as hours",
     "infinite": "infinity; a finite number is expected",
 }
@@ -540,7 +562,7 @@ def refuse_odd_numbers(name: str, seen: ColumnStats, option: str) -> None:
     read = sum(seen.form(form).count for form in ("number", "absent", "h:m"))
     if not odd or read + sum(seen.form(form).count for form in odd) < seen.n_values:
         return
-    if odd == ["mark"] and has_few_levels(seen):
+    if may_be_levels(seen, odd):
         return
     remedy = f"numbers with {REMEDIES[odd[0]]}"
     beside = seen.form("decimal mark").example
@@ -550,6 +572,23 @@ def refuse_odd_numbers(name: str, seen: ColumnStats, option: str) -> None:
         f"column {name!r} holds {seen.form(odd[0]).example[:40]!r}, {remedy}, or treat it "
         f"as a category with {said(option, name, 'category')}."
     )
+
+
+def may_be_levels(seen: ColumnStats, odd: Collection[str]) -> bool:
+    """Whether a column of `odd` numbers may be one of names: of a few levels, or with many words
+    after the numbers, as addresses have.
+    """
+    if has_few_levels(seen) and {"mark", "measure", "part"}.issuperset(odd):
+        return True
+    return "measure" in odd and not has_few_units(seen)
+
+
+MOST_UNITS = 5
+
+
+def has_few_units(seen: ColumnStats) -> bool:
+    """Whether what follows the numbers in the texts of a column are a few words, as of units."""
+    return len({re.sub(r"^[-+\d.,]+\s*", "", text) for text in seen.texts}) <= MOST_UNITS
 
 
 def refuse_odd_cells(name: str, seen: ColumnStats, option: str) -> None:
@@ -617,6 +656,8 @@ def number_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
     done = "as it is"
     if any(text.casefold() in TRUE_AND_FALSE for text in seen.texts):
         done = "1 for true, 0 for false"
+    if seen.form("code").count:
+        done += f", without the zeros before {seen.form('code').example!r}"
     done += gaps_filled(seen, f"the mean {stats.mean:.4g}")
     return Column(name, "number", done, gaps=gaps, fill=stats.fill, spread=stats.spread)
 
@@ -693,7 +734,7 @@ def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
     if len(counts) == 1 and not seen.empty:
         return left_out(name, f"it is {next(iter(counts))[:40]!r} in all rows")
     if not forced and seen.distinct and seen.n_values >= min(ENOUGH_ROWS, seen.rows):
-        return left_out(name, "it identifies rows")
+        return left_out(name, f"it identifies rows{hint_of(seen)}")
     least = max(FEWEST, min(ENOUGH_ROWS, RARE * seen.rows))
     if forced:
         least = min(FEWEST, max(counts.values(), default=0))
@@ -702,9 +743,29 @@ def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
     gaps = seen.empty > 0
     if not frequent and not gaps:
         reason = f"each of its {n_rare} levels has fewer than {math.ceil(least)} rows, too few to "
-        return left_out(name, reason + "learn about them")
-    done = levels_kept(len(frequent), n_rare, seen.empty)
+        return left_out(name, f"{reason}learn about them{hint_of(seen)}")
+    done = levels_kept(frequent, n_rare, seen.empty)
+    if not forced:
+        done += hint_of(seen, few=len(counts) <= MOST_LEVELS)
     return Column(name, "category", done, tuple(sorted(frequent)), n_rare > 0, gaps)
+
+
+CODED = "zeros before other digits are kept"
+UNREAD = "read as a name"
+NUMBER_WITHIN = r"\W*\d.*\D.*"  # of a text that is no plain number, but begins as one
+
+
+def hint_of(seen: ColumnStats, few: bool = False) -> str:
+    """What is said of texts that may be numbers or dates although they are taken for names; if
+    there are but a `few`, of codes only.
+    """
+    if seen.form("code").count:
+        return f"; the {CODED}, as in {seen.form('code').example!r}"
+    texts = pd.Series([*seen.texts], dtype=object)
+    begins = texts.str.fullmatch(NUMBER_WITHIN).to_numpy(bool)
+    if few or not len(texts) or np.mean(begins) < MOST_ROWS:
+        return ""
+    return f"; {texts[int(np.argmax(begins))][:40]!r} is {UNREAD}, not as a number or a date"
 
 
 def spelled_alike(levels: Sequence[str]) -> list[str]:
@@ -724,15 +785,17 @@ def frequent_levels(counts: Counter[str], least: float) -> list[str]:
     return frequent[:MOST_LEVELS] if most >= MOST_ROWS * counts.total() else frequent
 
 
-def levels_kept(n_levels: int, n_rare: int, n_empty: int) -> str:
+def levels_kept(levels: Sequence[str], n_rare: int, n_empty: int) -> str:
     """What is done with the levels of a category, in words."""
-    done = f"{counted(n_levels, 'level')}, a column for each"
-    if n_levels > MOST_LEVELS:
-        done = f"{n_levels} levels, each with signs of its own in {MOST_LEVELS} columns"
+    done = f"{counted(len(levels), 'level')}, a column for each"
+    if len(levels) > MOST_LEVELS:
+        done = f"{len(levels)} levels, each with signs of its own in {MOST_LEVELS} columns"
     if n_rare:
         done += f"; {counted(n_rare, 'rare level')} pooled"
     if n_empty:
         done += f"; {counted(n_empty, 'empty cell')} as a level"
+    if alike := spelled_alike(sorted(levels)):
+        done += f"; {' and '.join(map(repr, alike))} differ in capitals only"
     return done
 
 # %% ../../nbs/internals/data/columns.ipynb #0553bdce

@@ -114,6 +114,11 @@ class TableFile:
         return []
 
     @cached_property
+    def codes(self) -> list[str]:
+        """A cell of digits with a zero before them, if one was read. CSV has such cells."""
+        return []
+
+    @cached_property
     def version(self) -> tuple[int, ...] | None:
         """What tells the file from a later one of its name."""
         if isinstance(self.content, bytes):
@@ -194,8 +199,14 @@ class Unzipped(io.BufferedIOBase):
     that is not much larger than the file from which it is unpacked.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(
+        self, file: BinaryIO, codes: list[str] | None = None, separator: str = ","
+    ) -> None:
         self.file = file
+        self.codes = codes
+        around = rf"[\s{separator}]"
+        self.code = re.compile(rf'{around}(0\d+){around}|"(0\d+)"'.encode())
+        self.rest = b""
 
     def readable(self) -> bool:
         return True
@@ -207,14 +218,21 @@ class Unzipped(io.BufferedIOBase):
         packed = getattr(self.file, "fileobj", self.file).tell()
         if self.file.tell() > (1 << 24) + MOST_UNPACKED * packed:
             raise gzip.BadGzipFile
+        if self.codes is not None and not self.codes:
+            found = self.code.search(self.rest + block)
+            if found:
+                self.codes.append(found[found.lastindex or 0].decode())
+            self.rest = block[-64:]
         return block
 
     read1 = read
 
     @classmethod
-    def text(cls, file: BinaryIO) -> io.TextIOWrapper:
-        """The text of a file."""
-        raw = cls(file)  # a file without a name
+    def text(
+        cls, file: BinaryIO, codes: list[str] | None = None, separator: str = ","
+    ) -> io.TextIOWrapper:
+        """The text of a file. The first cell of digits after a zero becomes an entry of `codes`."""
+        raw = cls(file, codes, separator)  # a file without a name
         return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
 
 
@@ -368,7 +386,8 @@ class CsvFile(TableFile):
         unchecked = True
         with self.opened() as file:
             try:
-                for frame in self.parsed(Unzipped.text(file), numeric):
+                text = Unzipped.text(file, self.codes, self.header.separator)
+                for frame in self.parsed(text, numeric):
                     too_long = (frame[""] != "").any()
                     if too_long or (unchecked and has_empty_cells(frame[names[-1]])):
                         self.require_full_rows()

@@ -324,6 +324,11 @@ class Layout:
         return kinds
 
     @property
+    def has_codes(self) -> bool:
+        """Whether a cell with a zero before other digits was read."""
+        return any(file.codes for file in self.files)
+
+    @property
     def texts(self) -> set[str]:
         """The columns that are text, whatever their cells look like."""
         types = dict(self.column_types)
@@ -547,6 +552,7 @@ class Statistics:
     """The statistics of the inputs of a table, batch by batch."""
 
     def __init__(self, layout: Layout) -> None:
+        self.layout = layout
         self.kinds = layout.kinds | dict.fromkeys(layout.inputs, "cell")
         self.columns = dict.fromkeys(layout.inputs, ColumnStats())
         self.parsed: set[str] = set()  # columns of which some cells came as numbers
@@ -569,7 +575,9 @@ class Statistics:
             name
             for name, stats in self.columns.items()
             if (name in self.parsed or not stats.texts.keys().isdisjoint(("True", "False")))
-            and (not stats.all_are("number") or stats.form("grouped").count)
+            and (
+                self.layout.has_codes or not stats.all_are("number") or stats.form("grouped").count
+            )
         }
 
 # %% ../../nbs/internals/data/tables.ipynb #a40eeb68
@@ -601,8 +609,33 @@ def load_arrays(
         with batch.faults_located():
             statistics.add(batch)
     if statistics is None:
-        return loader.loaded()
+        statistics = statistics_of_codes(layout, option)
+        if statistics is None:
+            return loader.loaded()
     return load_arrays(encoded(layout, statistics, option), folder)
+
+
+def statistics_of_codes(layout: Layout, option: str | None) -> Statistics | None:
+    """The statistics of the inputs, read as texts, if one that looks like numbers holds codes such
+    as 01001. Without an `option` a warning names it.
+    """
+    if not layout.has_codes or layout.encoded_by is not None:
+        return None
+    statistics = Statistics(layout)
+    for batch in layout.pieces(layout.inputs):
+        with batch.faults_located():
+            statistics.add(batch)
+    coded = [name for name, stats in statistics.columns.items() if stats.are_codes]
+    if coded and option is not None:
+        return statistics
+    for name in coded:
+        code = statistics.columns[name].form("code").example
+        warn_caller(
+            f"'{layout.files[0].name}', column {name!r} holds {code!r} and is read as numbers, "
+            "without the zeros before them; `column_types={}` keeps it as a category.",
+            UserWarning,
+        )
+    return None
 
 
 def statistics_so_far(loader: Loader) -> Statistics:
