@@ -21,9 +21,11 @@ from sklearn.utils.validation import check_X_y, validate_data
 from ..data.cells import days_of, is_real, to_number
 from sparse_pep.data.columns import (
     ASKED,
+    CODED,
     ENDED,
     ENOUGH_ROWS,
     NUMBERING,
+    UNREAD,
     Columns,
     columns_if_mixed,
     spelled_alike,
@@ -575,6 +577,13 @@ def warn_of_dropped_columns(table: Columns) -> None:
             UserWarning,
         )
     for column in table.columns:
+        if column.kind == "category" and (CODED in column.done or UNREAD in column.done):
+            warn_caller(
+                f"column {column.name!r} of `X` is a category: {column.done}. Name it in "
+                "`column_types` to say what it is; what is meant as a number or a date must be "
+                "written as one.",
+                UserWarning,
+            )
         if alike := spelled_alike(column.levels):
             warn_caller(
                 f"column {column.name!r} of `X` has the levels {', '.join(map(repr, alike))}, "
