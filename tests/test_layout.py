@@ -171,7 +171,9 @@ def test_the_pages_of_the_derivation_are_in_the_order_of_their_modules():
     assert exported == sorted(exported, key=place)
 
 
-SIDEBAR = re.findall(r"- (\d+[a-z]?_\w+)\.ipynb", (ROOT / "_quarto.yml").read_text("utf-8"))
+SITE = (ROOT / "_quarto.yml").read_text("utf-8")
+SIDEBAR = re.findall(r"(?:- |href: )(\d+[a-z]?_\w+)\.ipynb", SITE)
+MARKED = re.findall(r'- text: ".* •"\n *href: (\d\w+)\.ipynb', SITE)
 # how a page may point forward: in its line "Leads to", in brackets, and under "See also"
 POINTERS = re.compile(
     r"\*\*(?:Leads to|See also)\*\*.*|\([Ll]ater: (?:[^()]|\([^()]*\))*\)|\*\*Later\.\*\*.*"
@@ -231,6 +233,19 @@ def references(page):
 def test_no_page_uses_what_a_later_one_derives(page):
     later = SIDEBAR[SIDEBAR.index(page) + 1 :]
     assert not (used := sorted({one for one in references(page) if one in later})), used
+
+
+@pytest.mark.parametrize("page", SIDEBAR)
+def test_a_page_says_whether_the_short_path_leads_through_it(page):
+    text = "\n".join(lines_of(ROOT / "nbs" / f"{page}.ipynb"))
+    lines = re.findall(r"^\*\*(Skip at first|On the short path)\.\*\*", text, re.MULTILINE)
+    assert lines == ["On the short path" if page in MARKED else "Skip at first"]
+
+
+@pytest.mark.parametrize("page", ["index", "power_ep_in_one_page"])
+def test_the_short_path_is_listed(page):
+    lines = [line for line in lines_of(ROOT / "nbs" / f"{page}.ipynb") if "path" in line]
+    assert MARKED in [re.findall(r"\((\d\w+)\.ipynb\)", line) for line in lines]
 
 
 def test_a_pointer_forward_is_no_reference():
