@@ -176,16 +176,24 @@ def sections(text: str, page: Page) -> list[dict]:
     parts = re.split(
         r'<h[1-4](?=[\s>])(?:[^>]*?\sid="([^"]*)")?[^>]*>(.*?)</h[1-4]>', main, flags=re.DOTALL
     )[1:]
-    plain = [" ".join(html.unescape(re.sub(r"<[^>]+>", "", part or "")).split()) for part in parts]
+    code = [" ".join(re.findall(r"<pre.*?</pre>", said, flags=re.DOTALL)) for said in parts[2::3]]
+    prose = [re.sub(r"<pre.*?</pre>", " ", said, flags=re.DOTALL) for said in parts[2::3]]
+    anchors = [anchor or "" for anchor in parts[::3]]
     return [
         {
             "href": page.target + f"#{anchor}" * bool(anchor),
             "title": page.title,
-            "heading": heading,
-            "text": said,
+            "heading": plain(heading),
+            "text": plain(said),
+            "code": plain(shown),
         }
-        for anchor, heading, said in zip(plain[::3], plain[1::3], plain[2::3], strict=True)
+        for anchor, heading, said, shown in zip(anchors, parts[1::3], prose, code, strict=True)
     ]
+
+
+def plain(markup: str) -> str:
+    """The text of some HTML, on one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", "", markup)).split())
 
 
 def load(config: dict) -> list[Page]:

@@ -28,7 +28,7 @@
   const load = () => (loading ??= new Promise((onload, onerror) => document.head.append(make("script", { src: root + "search-index.js", onload, onerror }))));
 
   // Every word must occur. A word in the heading counts most, at its start more; the name of a method as a name does.
-  // Of places that count the same the reference comes first.
+  // Prose counts more than code. Of places that count the same the reference comes first.
   function score(entry, words) {
     const heading = entry.heading.toLowerCase(), text = entry.text.toLowerCase();
     let total = entry.href.startsWith("reference/") ? 0.5 : 0;
@@ -37,6 +37,7 @@
       if (at >= 0) total += heading === word ? 100 : heading.endsWith("." + word) ? 60 : at === 0 ? 30 : 20;
       else if (text.includes(word)) total += 1 + Math.min(text.split(word).length, 6);
       else if (entry.title.toLowerCase().includes(word)) total += 1;
+      else if (entry.code.toLowerCase().includes(word)) total += 0.1;
       else return 0;
     }
     return total;
@@ -57,8 +58,8 @@
     const scored = window.searchIndex.map((entry) => [score(entry, words), entry]);
     const hits = scored.filter(([points]) => points > 0).sort((a, b) => b[0] - a[0]);
     const said = hits.length ? hits.length + (hits.length === 1 ? " place" : " places") : "Nothing found.";
-    box.replaceChildren(make("p", { className: "status", role: "status" }, said), ...hits.slice(0, 20).map(([, { href, heading, title, text }]) =>
-      make("a", { href: root + href }, make("strong", {}, heading), make("small", {}, title), excerpt(text, words))));
+    box.replaceChildren(make("p", { className: "status", role: "status" }, said), ...hits.slice(0, 20).map(([, { href, heading, title, text, code }]) =>
+      make("a", { href: root + href }, make("strong", {}, heading), make("small", {}, title), excerpt(text + " " + code, words))));
   }
 
   input.addEventListener("focus", load);

@@ -1103,15 +1103,10 @@ def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets):
         kind().summary()
 
 
-def close_points(number, needed=None, **arguments):
-    """A model whose inducing points nearly coincide, and which needed this jitter."""
-    model = fixed_model(
-        features=InducingPoints(X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(number, 2))),
-        **arguments,
-    )
-    assert needed is None or model.diagnostics_["jitter"] == 1e-12
-    model.diagnostics_["jitter"] = needed or model.diagnostics_["jitter"]
-    return model
+def close_points(number):
+    """A model whose inducing points nearly coincide."""
+    places = X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(number, 2))
+    return fixed_model(features=InducingPoints(places))
 
 
 def wide(n_lengthscales, **arguments):
@@ -1172,12 +1167,6 @@ ADVICE = {  # model, words of its summary, words that are not there
         lambda: level(partial(SparsePEP, likelihood="poisson"), np.tile([6, 8], 20)),
         [],
         LOST,
-    ),
-    "a jitter of rounding": (lambda: close_points(9, 1e-12, jitter=0.0), [], ["jitter of"]),
-    "a jitter": (
-        lambda: close_points(9, 1e-6, jitter=0.0),
-        ["Kuu needed a jitter of 1e-06, more than was asked for"],
-        [],
     ),
     "points too alike": (
         lambda: close_points(50),
@@ -1417,6 +1406,39 @@ def test_advice_on_the_jitter_lowers_the_error_where_it_is_followed():
         np.mean((model.predict(new) - np.sin(40.0 * new[:, 0])) ** 2) for model in (plain, lower)
     ]
     assert errors[1] < errors[0]
+
+
+def test_advice_to_have_fewer_points_costs_nothing_where_it_is_followed():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(400, 1))
+    y = np.sin(4.0 * X[:, 0]) + 0.2 * rng.normal(size=400)
+    many = SparsePEPRegressor(n_inducing=60, random_state=0).fit(X[:200], y[:200])
+    assert any("a smaller `n_inducing` is faster" in line for line in advised(many))
+    few = SparsePEPRegressor(n_inducing=10, random_state=0).fit(X[:200], y[:200])
+    assert not any("smaller `n_inducing`" in line for line in advised(few))
+    densities = [np.mean(model.predict_log_density(X[200:], y[200:])) for model in (many, few)]
+    assert densities[1] > densities[0] - 1e-3
+
+
+def test_advice_on_lengthscales_raises_the_density_where_it_is_followed():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(240, 30))
+    y = np.sin(X.sum(axis=1) / 4.0) + 0.3 * rng.normal(size=240)
+    densities = []
+    for followed in ({}, {"ard": "auto"}, {"priors": "weak"}):
+        model = SparsePEPRegressor(n_inducing=20, random_state=0, **followed).fit(X[:40], y[:40])
+        says = any("lengthscales were trained" in line for line in advised(model))
+        assert says == (not followed)
+        densities.append(np.mean(model.predict_log_density(X[40:], y[40:])))
+    assert min(densities[1:]) > densities[0] + 0.3
+
+
+def test_advice_to_spread_points_helps_where_it_is_followed():
+    alike = close_points(50)
+    assert any("spread them over the inputs" in line for line in advised(alike))
+    spread = fixed_model(n_inducing=30)
+    assert not any("nearly coincide" in line for line in advised(spread))
+    assert spread.leave_one_out().mean() > alike.leave_one_out().mean() + 0.1
 
 
 def monthly_series(n_months):

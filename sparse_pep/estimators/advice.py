@@ -288,44 +288,18 @@ def has_wide_bounds(fit: Judgement) -> bool:
     return high - low > WIDE_GAP * fit.record["n_samples"]
 
 # %% ../../nbs/internals/estimators/advice.ipynb #92f0d250
-HARMLESS = 1e-8  # jitter, relative: the default of the estimators
 NOISE_FLOOR = 3.0  # noise variance, in units of the variance that the jitter leaves unexplained
-COARSE = 1e-6  # error of the quadrature
-# of the precision, left in a cavity; above it, 90 % intervals of two likelihoods hold 81 to 90 %
-SHALLOW = 0.01
 
 
 def advice_on_jitter(fit: Judgement) -> Iterator[str]:
-    """Kuu needed more jitter than was asked for, or the noise is what it leaves unexplained."""
-    page = "A Cholesky factorisation that fails"
-    jitter = fit.record["jitter"]
-    if jitter > max(fit.state.settings.jitter, HARMLESS):
-        text = (
-            f"Kuu needed a jitter of {jitter:g}, more than was asked for, because some inducing "
-            "variables nearly coincide: a smaller `n_inducing` may do"
-        )
-        yield with_page(text, page)
+    """The noise is what the jitter leaves unexplained."""
     _, floor = fit.coincidence
     if fit.noise_variance < NOISE_FLOOR * floor and not fit.needs_points:
         text = (
             f"the jitter leaves a variance of {floor:.1g} unexplained, and the noise "
             f"variance {fit.noise_variance:.1g} may be due to it: try a smaller `jitter`"
         )
-        yield with_page(text, page)
-
-
-def advice_on_integrals(fit: Judgement) -> Iterator[str]:
-    """The quadrature is inaccurate, or one data point determines the posterior at itself."""
-    if fit.record.get("quadrature_error", 0.0) > COARSE:
-        yield (
-            "the quadrature is inaccurate for some data points, because the kernel's "
-            "variance is very large: start from a suitable `kernel`"
-        )
-    if fit.record.get("smallest_cavity", 1.0) < SHALLOW:
-        yield (
-            "the posterior at some data point is determined almost entirely by this point "
-            "itself: look for it with `leave_one_out()`"
-        )
+        yield with_page(text, "A Cholesky factorisation that fails")
 
 # %% ../../nbs/internals/estimators/advice.ipynb #92f0d251
 MANY_LENGTHSCALES = 0.5  # of the number of rows
@@ -338,7 +312,7 @@ def advice_on_parameters(fit: Judgement) -> Iterator[str]:
     """Too many lengthscales, noise that may be an artefact, or intervals that are too short."""
     number = fit.record.get("n_lengthscales", 0)
     n_rows = fit.record["n_samples"]
-    if number > MANY_LENGTHSCALES * n_rows:
+    if number > MANY_LENGTHSCALES * n_rows and fit.record.get("log_prior") is None:
         text = (
             f"{number} lengthscales were trained on {n_rows} rows, too few "
             "to determine them: use one for all inputs (`ard='auto'` with "
@@ -367,7 +341,6 @@ ASPECTS = (
     advice_on_number,
     advice_on_jitter,
     advice_on_parameters,
-    advice_on_integrals,
 )
 
 
