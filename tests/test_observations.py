@@ -3,6 +3,7 @@ differences together.
 """
 
 from dataclasses import replace
+from math import factorial
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ from sparse_pep.observations import (
     SlopeSign,
     Value,
     WeightedSum,
+    rings_of,
 )
 
 
@@ -268,7 +270,7 @@ def test_a_linear_mean_function_is_observed_through_every_functional():
     plane = LinearMean(0.7, [0.5, -2.0])
     steps = rows[:, 2:4] @ [0.5, -2.0]
     values = plane(X)
-    prior = np.choose(np.arange(12) % 4, [values, values, steps, -steps])
+    prior = np.choose(np.arange(12) % 4, [values, values, steps, steps])
     problem = Problem(Rows(rows, y), 0.5)
     model = Model(kernel, Z, Gaussian(0.1), plane)
     fit, gradient = model_gradient(model, problem)
@@ -383,3 +385,109 @@ def test_slopes_are_asked_for_by_the_name_of_a_column():
         model.fit([Value(table, y), Slope(swapped, "age", y)])
     model.fit([Value(table, y), Slope(table, "age", y)])
     assert model.feature_names_in_.tolist() == ["dose", "age"]
+
+
+HEXAGON = np.array([[np.cos(t), np.sin(t)] for t in np.arange(6) * np.pi / 3])
+STAR = np.array([[0.0, 0.0], [2.0, 0.2], [1.0, 0.7], [1.8, 2.0], [0.3, 1.1]])
+GEOJSON = {"type": "MultiPolygon", "coordinates": [[STAR.tolist()], [(STAR + 3.0).tolist()]]}
+AREAS = {
+    "ring": (HEXAGON, 1.5 * np.sqrt(3.0)),
+    "closed ring": (np.vstack([HEXAGON, HEXAGON[:1]]).tolist(), 1.5 * np.sqrt(3.0)),
+    "hole": ([2.0 * HEXAGON, HEXAGON], 4.5 * np.sqrt(3.0)),
+    "parts": (GEOJSON, 2 * 1.66),
+    "feature": ({"type": "Feature", "geometry": GEOJSON}, 2 * 1.66),
+}
+
+
+def draws_inside(area, n=60_000):
+    """Uniform draws from the inside of an area, by the rule of odd crossings."""
+    rings = [np.asarray(ring) for ring in rings_of(area)]
+    corners = np.vstack(rings)
+    x = np.random.default_rng(0).uniform(corners.min(axis=0), corners.max(axis=0), (n, 2))
+    inside = np.zeros(n, dtype=bool)
+    for ring in rings:
+        for a, b in zip(ring, np.roll(ring, -1, axis=0), strict=True):
+            if a[1] != b[1]:
+                right = a[0] + (x[:, 1] - a[1]) / (b[1] - a[1]) * (b[0] - a[0]) > x[:, 0]
+                inside ^= right & ((a[1] > x[:, 1]) != (b[1] > x[:, 1]))
+    return x[inside], np.ptp(corners, axis=0).prod() * inside.mean()
+
+
+@pytest.mark.parametrize("name", AREAS)
+def test_an_average_over_a_polygon_is_that_of_draws_inside(name):
+    polygon, area = AREAS[name]
+    total = WeightedSum.over_polygons([polygon], total=True)
+    drawn, size = draws_inside(polygon)
+    assert_allclose(size, area, rtol=0.02)
+    assert_allclose(total.share, area, rtol=1e-12)
+    mean = WeightedSum.over_polygons([polygon])
+    assert np.all(mean.weights >= 0.0) and mean.points.shape[1] <= 45
+    for values in (lambda x: x[..., 0] ** 2 * x[..., 1], lambda x: np.sin(x @ [1.0, 2.0])):
+        spread = np.std(values(drawn))
+        found = np.sum(mean.weights * values(mean.points))
+        assert abs(found - np.mean(values(drawn))) < 0.02 * spread
+
+
+def test_rules_are_exact_for_their_polynomials():
+    """The moments of a triangle, x ≥ 0, y ≥ 0, x + y ≤ 1, are i! j!/(i + j + 2)!."""
+    triangle = WeightedSum.over_polygons([[[0, 0], [1, 0], [0, 1]]], total=True)
+    box = WeightedSum.over_boxes([[-1.0, 2.0]], [[1.0, 2.0]])
+    for i in range(9):
+        for j in range(9 - i):
+            x, y = np.moveaxis(triangle.points, 2, 0)
+            exact = factorial(i) * factorial(j) / factorial(i + j + 2)
+            assert_allclose(np.sum(triangle.weights * x**i * y**j), exact, rtol=1e-9)
+        even = np.sum(box.weights * box.points[..., 0] ** (2 * i))
+        assert_allclose(even, 1.0 / (2 * i + 1), rtol=1e-12)
+    assert np.all(box.points[..., 1] == 2.0)
+
+
+def test_a_fit_starts_well_where_only_totals_are_known():
+    unit = 100.0
+    low = np.stack(np.meshgrid(*[np.arange(6.0)] * 2), axis=-1).reshape(-1, 2)
+    truth = lambda x: 50.0 + 5.0 * np.sin(x[..., 0] / unit) * np.cos(x[..., 1] / unit)
+    sums = WeightedSum.over_boxes(unit * low, unit * (low + 1.0), total=True)
+    totals = np.sum(sums.weights * truth(sums.points), axis=1)
+    totals = totals + 0.1 * unit**2 * np.random.default_rng(0).normal(size=36)
+    observed = replace(sums, y=totals)
+    model = SparsePEPRegressor(n_inducing=20, random_state=0, training="lbfgs").fit([observed])
+    mean, var = model.predict_f(unit * (low + 0.3))
+    error = mean - truth(unit * (low + 0.3))
+    assert np.sqrt(np.mean(error**2)) < 0.5
+    assert 0.8 < np.mean(np.abs(error) < 2.0 * np.sqrt(var))
+    assert_allclose(model.predict_f(sums)[0], totals, rtol=0.02)
+
+
+@pytest.mark.parametrize(
+    "polygons, words",
+    [
+        ([[[0, 0], [1, 1], [1, 0], [0, 1]]], "must not cross themselves"),
+        ([[HEXAGON, HEXAGON + 0.5]], "must not cross themselves"),
+        ([[[0, 0], [1, 1]]], "at least three corners"),
+        ([[[0, 0], [1, np.nan], [1, 0]]], "finite numbers"),
+        ([[[0, 0], [1, 1], [2, 2]]], "must have an area"),
+        ([[[0, 0], [1, 0], [2, 0]]], "must have an area"),
+        ([], "`polygons` must hold"),
+        ([[]], "`polygons` must hold"),
+        ([{"type": "Point", "coordinates": [0, 0]}], "`polygons` must hold"),
+        ("map", "`polygons` must hold"),
+        (5, "`polygons` must hold"),
+    ],
+)
+def test_polygons_that_are_none_are_refused(polygons, words):
+    with pytest.raises(ValueError, match=words):
+        WeightedSum.over_polygons(polygons)
+
+
+@pytest.mark.parametrize(
+    "low, high, words",
+    [
+        ([[0.0]], [[1.0, 2.0]], "`low` and `high` must be corners"),
+        ([[1.0]], [[0.0]], "with low <= high"),
+        ([[0.0]], [[np.nan]], "with low <= high"),
+        (np.zeros((1, 9)), np.ones((1, 9)), "at most 8 sides"),
+    ],
+)
+def test_boxes_that_are_none_are_refused(low, high, words):
+    with pytest.raises(ValueError, match=words):
+        WeightedSum.over_boxes(low, high)

@@ -28,7 +28,7 @@ from sparse_pep.model import (
     Model,
 )
 from ..numerics.validation import require_each, short_repr, warn_caller
-from ..observations import places_apart
+from ..observations import places_observed
 from ..streaming import StreamingSummary
 from ..training import Adam
 from ..training.initialise import SAMPLE_ROWS
@@ -91,10 +91,10 @@ class Data:
 
     @property
     def places(self) -> ndarray:
-        """The inputs (n, D) of the sample."""
-        return (
-            self.sample.X if self.values is None else self.sample.X[:, : self.values.sample.n_dims]
-        )
+        """The inputs (n, D) of the sample, and the points of its weighted sums."""
+        if self.values is None:
+            return self.sample.X
+        return places_observed(self.sample.X, self.values.sample.n_dims, apart=False)
 
     def places_for(self, number: int) -> ndarray:
         """The inputs (n, D) among which so many inducing points are chosen. Where there are fewer
@@ -104,8 +104,7 @@ class Data:
         places = self.places
         if self.values is None or len(np.unique(places, axis=0)) >= number:
             return places
-        D = self.values.sample.n_dims
-        return places_apart(places, self.sample.X[:, D : 2 * D], self.sample.X[:, 2 * D])
+        return places_observed(self.sample.X, self.values.sample.n_dims, apart=True)
 
     @cached_property
     def moments(self) -> tuple[Moments, Moments]:

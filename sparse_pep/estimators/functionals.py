@@ -121,7 +121,7 @@ def encoded_targets(observation: Observation, encoder: Encoder) -> ndarray:
     likelihood = named_likelihood(observation, encoder)
     y = vars(observation)["y"]
     if observation.likelihood is None:
-        if observation.level or not np.any(encoder.y_mean):
+        if not np.any(encoder.y_mean):
             return encoder.targets(y)
         return encoder.targets(np.asarray(y) + encoder.y_mean * (1.0 - observation.share))
     scale = encoder.y_scale if isinstance(likelihood, Gaussian) else 1.0

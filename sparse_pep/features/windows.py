@@ -47,20 +47,20 @@ from ..numerics.parameters import Parameters, added, numbered, set_fields
 from ..numerics.validation import as_floats
 
 # %% ../../nbs/04_interdomain.ipynb #8991b431
-ARRAYS = ("centre", "width", "frequency", "direction", "shift", "phase", "level")
+ARRAYS = ("centre", "width", "frequency", "direction", "phase", "level")
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows of A functionals u(z) = ∫ N(x; z, diag width²) cos(frequencyᵀ(x − z) + phase) f(x) dx
-    − level · ∫ N(x; z + shift, diag width²) f(x) dx, Equation 4.1 of the site, or directionᵀ ∂u/∂z
+    − level · ∫ N(x; z, diag width²) f(x) dx, Equation 4.1 of the site, or directionᵀ ∂u/∂z
     where the direction is not 0.
 
     Attributes
     ----------
-    centre, width, frequency, direction, shift : ndarray (A, D)
-        z, units of x; width ≥ 0, units of x; frequency, radians per unit of x; direction and shift,
-        units of x.
+    centre, width, frequency, direction : ndarray (A, D)
+        z, units of x; width ≥ 0, units of x; frequency, radians per unit of x; direction, units of
+        x.
     phase, level : ndarray (A,)
         Radians; a pure number.
     kind : str
@@ -74,7 +74,6 @@ class Windows:
     width: ndarray
     frequency: ndarray
     direction: ndarray
-    shift: ndarray
     phase: ndarray
     level: ndarray
     kind: str = "InducingPoints"
@@ -115,9 +114,7 @@ def points(Z: ndarray) -> Windows:
     """Function values at Z (A, D): windows of width 0."""
     none = np.broadcast_to(0.0, Z.shape)
     flat = np.broadcast_to(0.0, len(Z))
-    return Windows(
-        centre=Z, width=none, frequency=none, direction=none, shift=none, phase=flat, level=flat
-    )
+    return Windows(centre=Z, width=none, frequency=none, direction=none, phase=flat, level=flat)
 
 # %% ../../nbs/04_interdomain.ipynb #a4c3cdfe
 @dataclass(frozen=True, eq=False)
@@ -498,7 +495,7 @@ def groups_of(A: Windows) -> list[Group]:
         rows = as_slice(np.flatnonzero(A.level))
         waves = A.take(rows)
         blurs = waves.without("frequency", "phase")
-        groups.append(Group(rows, replace(blurs, centre=waves.centre + waves.shift), waves))
+        groups.append(Group(rows, blurs, waves))
     return groups
 
 
