@@ -115,7 +115,8 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
         return with_power_by_name(options, data, Race(data.unique_rows, open_kernel))
     if options.n_inducing == "auto" and options.features is None:
         places = data.places_for(number_of_points(options))
-        strategy = Growth(Rows(places, weight=data.sample.weight), strategy)
+        weight = data.sample.weight if data.values is None else 1.0
+        strategy = Growth(Rows(places, weight=weight), strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)
     if is_guarded(options, data):
