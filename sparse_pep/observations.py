@@ -505,9 +505,11 @@ def rings_of(area: object) -> list[ndarray]:
     area = getattr(area, "__geo_interface__", area)
     if isinstance(area, Mapping):
         area = area.get("geometry") or area
-        parts = area.get("coordinates") if "Polygon" in str(area.get("type")) else []
+        parts = []
         if area.get("type") == "Polygon":
-            parts = [parts]
+            parts = [area["coordinates"]]
+        elif area.get("type") == "MultiPolygon":
+            parts = area["coordinates"]
         area = [ring for part in parts for ring in part]
     rings = []
     if isinstance(area, Sequence | ndarray) and len(area) and not isinstance(area, str):
@@ -561,7 +563,7 @@ def area_rule(rings: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
     points = np.column_stack([x.ravel(), np.repeat(y.ravel(), len(nodes))])
     low = points.min(axis=0)
     unit = 2.0 * (points - low) / (points.max(axis=0) - low) - 1.0
-    basis = np.polynomial.chebyshev.chebvander2d(*unit.T, [DEGREE, DEGREE])
+    basis = np.polynomial.chebyshev.chebvander2d(unit[:, 0], unit[:, 1], [DEGREE, DEGREE])
     low_degree = np.add.outer(np.arange(DEGREE + 1), np.arange(DEGREE + 1)).ravel() <= DEGREE
     basis = basis[:, low_degree]
     chosen = np.unique(np.linspace(0, len(points) - 1, CANDIDATES).astype(int))
