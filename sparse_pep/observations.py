@@ -498,29 +498,40 @@ CANDIDATES = 2000  # points among which those of a polygon are chosen
 MOST_SIDES = 8
 
 
+def geometry_of(area: Mapping[str, object]) -> list[object]:
+    """The rings of a polygon or of several in GeoJSON; none of another geometry."""
+    geometry = area.get("geometry") or area
+    assert isinstance(geometry, Mapping)
+    parts = []
+    if geometry.get("type") == "Polygon":
+        parts = [geometry["coordinates"]]
+    elif geometry.get("type") == "MultiPolygon":
+        parts = geometry["coordinates"]
+    return [ring for part in parts for ring in part]
+
+
+def is_ring(ring: ndarray) -> bool:
+    """Whether an array holds at least three corners in two inputs."""
+    shaped = ring.ndim == 2 and len(ring) > 2 and ring.shape[1] > 1
+    return shaped and bool(np.isfinite(ring).all())
+
+
 def rings_of(area: object) -> list[ndarray]:
     """The rings (V, 2) of an area: of one ring, of a list of rings, or of a polygon of GeoJSON or
     of a package that gives it by `__geo_interface__`.
     """
     area = getattr(area, "__geo_interface__", area)
     if isinstance(area, Mapping):
-        area = area.get("geometry") or area
-        parts = []
-        if area.get("type") == "Polygon":
-            parts = [area["coordinates"]]
-        elif area.get("type") == "MultiPolygon":
-            parts = area["coordinates"]
-        area = [ring for part in parts for ring in part]
-    rings = []
-    if isinstance(area, Sequence | ndarray) and len(area) and not isinstance(area, str):
-        single = np.ndim(area[0]) == 1
-        rings = [as_floats(ring, "polygons") for ring in ([area] if single else area)]
-    for ring in rings or [np.empty(0)]:
-        if ring.ndim != 2 or len(ring) < 3 or ring.shape[1] < 2 or not np.isfinite(ring).all():
-            raise ValueError(
-                "`polygons` must hold areas of at least three corners, each of two finite "
-                f"numbers; got {short_repr(area)}."
-            )
+        area = geometry_of(area)
+    rings: list[ndarray] = []
+    if isinstance(area, list | tuple | ndarray) and len(area):
+        parts = [area] if np.ndim(area[0]) == 1 else area
+        rings = [as_floats(ring, "polygons") for ring in parts]
+    if not rings or not all(map(is_ring, rings)):
+        raise ValueError(
+            "`polygons` must hold areas of at least three corners, each of two finite numbers; "
+            f"got {short_repr(area)}."
+        )
     return [ring[:, :2] for ring in rings]
 
 # %% ../nbs/22_observations.ipynb #35e52c86
@@ -530,10 +541,10 @@ def trapezoids(rings: Sequence[ndarray]) -> ndarray:
     """
     start = np.vstack(rings)
     end = np.vstack([np.roll(ring, -1, axis=0) for ring in rings])
-    down = start[:, 1] > end[:, 1]
-    start[down], end[down] = end[down], start[down].copy()
-    levels = np.unique(start[:, 1].tolist() + end[:, 1].tolist())
-    inside = (start[:, 1] <= levels[:-1, None]) & (end[:, 1] >= levels[1:, None])
+    levels = np.unique(start[:, 1])
+    low = np.minimum(start[:, 1], end[:, 1])
+    high = np.maximum(start[:, 1], end[:, 1])
+    inside = (low <= levels[:-1, None]) & (high >= levels[1:, None])
     slab, edge = np.nonzero(inside)
     y = np.column_stack([levels[slab], levels[slab + 1]])
     rise = end[edge, 1] - start[edge, 1]
@@ -560,7 +571,13 @@ def area_rule(rings: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
     if not weights.sum() > 0.0:
         raise ValueError("`polygons` must have an area; one of them has none.")
     x = left[..., None] + width[..., None] * nodes
-    points = np.column_stack([x.ravel(), np.repeat(y.ravel(), len(nodes))])
+    return fewer_points(np.column_stack([x.ravel(), np.repeat(y.ravel(), len(nodes))]), weights)
+
+
+def fewer_points(points: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
+    """Some of the points (E, 2) with positive weights that give the same integrals of polynomials
+    of degree `DEGREE`.
+    """
     low = points.min(axis=0)
     unit = 2.0 * (points - low) / (points.max(axis=0) - low) - 1.0
     basis = np.polynomial.chebyshev.chebvander2d(unit[:, 0], unit[:, 1], [DEGREE, DEGREE])

@@ -115,8 +115,7 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
         return with_power_by_name(options, data, Race(data.unique_rows, open_kernel))
     if options.n_inducing == "auto" and options.features is None:
         places = data.places_for(number_of_points(options))
-        weight = data.sample.weight if data.values is None else 1.0
-        strategy = Growth(Rows(places, weight=weight), strategy)
+        strategy = Growth(Rows(places, weight=weight_of_places(data)), strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)
     if is_guarded(options, data):
@@ -132,6 +131,13 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
         own_scale = keeps_scale(options)
         strategy = WithFewRows(data.unique_rows, strategy, starts_are_open=not own_scale)
     return with_power_by_name(options, data, strategy)
+
+
+def weight_of_places(data: Data) -> ndarray | float:
+    """The weights of the inputs of the sample; 1 for places of functionals."""
+    if data.values is None:
+        return data.sample.weight
+    return 1.0
 
 
 def with_power_by_name(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
