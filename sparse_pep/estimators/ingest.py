@@ -663,9 +663,9 @@ def names_of(observations: Sequence[Observation]) -> ndarray | None:
 
 def data_of_values(options: Arguments, observations: Sequence[Observation], run: Run) -> Data:
     """The inputs and targets of observations as rows."""
-    y = np.concatenate([vars(part)["y"] for part in observations])
-    X = np.concatenate([part.X for part in observations])
-    rows = Rows(X, checked_targets(options._targets, y))
+    divided = options._targets.several and all(part.level for part in observations)
+    inputs, targets = zip(*(part.values(divided) for part in observations), strict=True)
+    rows = Rows(np.concatenate(inputs), checked_targets(options._targets, np.concatenate(targets)))
     sample = rows
     if rows.n_data > SAMPLE_ROWS:
         sample = rows.at(chosen_rows(rows.n_data, SAMPLE_ROWS, run.rng))

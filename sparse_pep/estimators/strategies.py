@@ -114,8 +114,8 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     if options._on_neighbours and strategy is not keep_parameters:
         return with_power_by_name(options, data, Race(data.unique_rows, open_kernel))
     if options.n_inducing == "auto" and options.features is None:
-        places = data.places_for(number_of_points(options))
-        strategy = Growth(Rows(places, weight=weight_of_places(data)), strategy)
+        places = rows_of_places(data, number_of_points(options))
+        strategy = Growth(places, strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)
     if is_guarded(options, data):
@@ -133,11 +133,12 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     return with_power_by_name(options, data, strategy)
 
 
-def weight_of_places(data: Data) -> ndarray | float:
-    """The weights of the inputs of the sample; 1 for places of functionals."""
+def rows_of_places(data: Data, number: int) -> Rows:
+    """Inputs of the sample with their weights, or places of functionals."""
+    places = data.places_for(number)
     if data.values is None:
-        return data.sample.weight
-    return 1.0
+        return Rows(places, weight=data.sample.weight)
+    return Rows(places)
 
 
 def with_power_by_name(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
