@@ -20,7 +20,13 @@ from scipy.linalg import block_diag
 from .features import Features
 from .inference import Problem, Rows
 from .inference.blocks import BlockChunk
-from .inference.fixed_point import Fit, SearchOptions, fixed_point, left_out
+from sparse_pep.inference.fixed_point import (
+    TIME_IS_OVER,
+    Fit,
+    SearchOptions,
+    fixed_point,
+    left_out,
+)
 from .inference.gradient import energy_gradient
 from .inference.joint import joint_marginals
 from sparse_pep.inference.row_sites import (
@@ -405,7 +411,7 @@ def evidence_with(
         n_sweeps += fit.n_sweeps
         if is_better(fit, best):
             best = fit
-        if best.converged:
+        if best.converged or TIME_IS_OVER.get()():
             break
     best.convergence = best.convergence._replace(n_sweeps=n_sweeps)
     if not best.usable:

@@ -265,7 +265,7 @@ def test_a_run_whose_sites_have_not_converged_is_not_the_best(monkeypatch):
 @pytest.mark.parametrize("rows", ["memory", "pieces"])
 def test_training_ends_before_the_first_evaluation_after_its_time(rows, monkeypatch, tmp_path):
     data = DATA if rows == "memory" else ArraySource(DATA.X, DATA.y, piece_rows=25)
-    # a second for every look at the clock: at the end of an iteration and before an evaluation
+    # a second for every look at the clock: before an evaluation and at the end of an iteration
     monkeypatch.setattr(options, "perf_counter", count(1.0).__next__)
     saved = {"checkpoint": tmp_path / "c.npz"}
     two = trained(start(), data, max_iter=2)
@@ -274,9 +274,9 @@ def test_training_ends_before_the_first_evaluation_after_its_time(rows, monkeypa
         "max_iter",
         "still rising after 2 iterations",
     )
-    late = trained(start(), data, Clock(4.0, begun=0.0), **saved)
+    late = trained(start(), data, Clock(8.0, begun=0.0), **saved)
     assert (late.converged, late.limit, late.n_iter) == (False, "max_time", 2)
-    assert late.message == "the limit of 4 s was reached after 2 iterations"
+    assert late.message == "the limit of 8 s was reached after 2 iterations"
     assert late.log_evidence == two.log_evidence == max(late.history)
     resumed = trained(start(), data, **saved)
     whole = trained(start(), data)
@@ -285,6 +285,38 @@ def test_training_ends_before_the_first_evaluation_after_its_time(rows, monkeypa
     assert resumed.counts == whole.counts
     with pytest.raises(ValueError, match="other data or arguments"):
         trained(start(), ArraySource(DATA.X, -DATA.y, piece_rows=25), **saved)
+
+
+@pytest.mark.parametrize("seconds", range(1, 25, 4))
+def test_a_search_for_sites_ends_with_the_time_and_the_checkpoint_does_not_know(
+    seconds, monkeypatch, tmp_path
+):
+    counts, model = counts_of_a_wave()
+    saved = {"checkpoint": tmp_path / "c.npz"}
+    whole = trained(model, counts, max_iter=5)
+    with monkeypatch.context() as patch:  # a second for every sweep
+        patch.setattr(options, "perf_counter", count(1.0).__next__)
+        late = trained(model, counts, Clock(seconds, begun=0.0), max_iter=5, **saved)
+    assert late.counts["n_sweeps"] <= seconds + options.GRACE
+    assert (late.converged, late.limit) == (False, "max_time")
+    assert f"the limit of {seconds} s was reached" in late.message
+    resumed = trained(model, counts, max_iter=5, **saved)
+    assert resumed.log_evidence == whole.log_evidence
+    assert resumed.counts == whole.counts
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "beta", "ordinal", "heteroscedastic_gaussian"])
+def test_a_fit_without_time_for_the_first_search_gives_the_starting_values(likelihood, monkeypatch):
+    X, y = wave()
+    y = {"beta": 0.5 + 0.3 * y, "heteroscedastic_gaussian": y}.get(likelihood, np.round(2 * y + 3))
+    monkeypatch.setattr(options, "GRACE", -1.0)
+    hurried = SparsePEP(likelihood=likelihood, n_inducing=5, training=LBFGS(max_time=1e-9))
+    with pytest.warns(ConvergenceWarning, match="before the sites of the starting values"):
+        hurried.fit(X, y)
+    assert (hurried.converged_, hurried.n_iter_) == (False, 0)
+    assert hurried.diagnostics_["sweeps_last"] == 0
+    assert np.isfinite(hurried.predict(X)).all()
+    assert "the limit of 1e-09 s was reached" in hurried.summary()
 
 
 HOLDS = {"n_inducing": 5, "random_state": 0}

@@ -15,7 +15,7 @@ from scipy.optimize import OptimizeResult, minimize
 from tqdm import tqdm
 
 from ..inference import Problem, Rows
-from ..inference.fixed_point import Fit
+from ..inference.fixed_point import TIME_IS_OVER, Fit, searches_end_if
 from ..inference.problem import RowSource
 from ..model import Model, evidence_and_gradient
 from ..numerics.files import digest
@@ -164,6 +164,10 @@ def sites_in_memory(start: object) -> ndarray | None:
     return np.concatenate([start[k][0] for k in range(len(start))], axis=-1)
 
 # %% ../../nbs/18_training.ipynb #3e055f69
+class TimeIsOver(Exception):
+    """Raised instead of an evaluation, or in the middle of one, after the time of training."""
+
+
 class WarmEvidence:
     """The evidence of a problem and its gradient as a function of the model, where each search for
     the sites starts from those of the last search that converged, `last`. In the next search alone,
@@ -197,6 +201,8 @@ class WarmEvidence:
         """The fit and the gradient (P,), from a search for the sites."""
         fit, gradient = evidence_and_gradient(model, self.problem, self.last, SITE_TOL, self.follow)
         self.follow = False
+        if not fit.converged and TIME_IS_OVER.get()():
+            raise TimeIsOver
         if fit.converged:
             self.last = fit.start
         return fit, gradient
@@ -242,18 +248,13 @@ class Point(NamedTuple):
     fit: Fit | CachedEvaluation
 
 # %% ../../nbs/18_training.ipynb #02c10a53
-class TimeIsOver(Exception):
-    """Raised instead of an evaluation after the time of training, within an iteration."""
-
-
 class LBFGSObjective:
     """Minus the objective as a function of parameters in their units, in the form that L-BFGS
     expects, with a record of the run for N data points. Training has converged when the last
     iterations, the `window`, of which there are `fewest` or more, gained less than `needed`, in
-    nats. It ends (`late`) with the first
-    evaluation after the clock is over, but not before the first iteration is complete, and is
-    `ended` by a function that is asked after each iteration. The `trace` has the value and the log
-    prior of each iteration.
+    nats. It ends (`late`) with the clock, in the middle of a search for sites if need be; the first
+    iteration has a little more time (`lenient`). It is `ended` by a function that is asked after
+    each iteration. The `trace` has the value and the log prior of each iteration.
     """
 
     def __init__(
@@ -277,6 +278,7 @@ class LBFGSObjective:
         self.worst = np.inf
         self.window = fewest
         self.converged = False
+        self.lenient: Callable[[], bool] = clock.later()
         self.late = False
         self.ended = False
         self.trace: list[tuple[float, float]] = []
@@ -291,11 +293,12 @@ class LBFGSObjective:
         best = self.best
         if best is not None and np.array_equal(vector, best.vector):
             return -best.value, -self.units * best.gradient
-        if len(self.trace) > 1 and self.clock.is_over:
+        if self.is_late():
             raise TimeIsOver
         self.counts["n_evaluations"] += 1
         try:
-            point = self.evaluate(vector)
+            with searches_end_if(self.is_late):
+                point = self.evaluate(vector)
         except np.linalg.LinAlgError:
             if best is None:
                 raise  # nothing can be computed at the start
@@ -306,6 +309,10 @@ class LBFGSObjective:
         if best is None or not best.fit.converged or point.value > best.value:
             self.best = point
         return -point.value, -self.units * point.gradient
+
+    def is_late(self) -> bool:
+        """Whether nothing more may be computed, for which the first iteration has more time."""
+        return self.clock.is_over if len(self.trace) > 1 else self.lenient()
 
     def evaluate(self, vector: ndarray) -> Point:
         """The objective at a vector (F,). LinAlgError if it cannot be computed, or if the sites do
@@ -406,6 +413,20 @@ def climb(run: LBFGSObjective, max_iter: int) -> tuple[bool, str]:
         start = end.x
 
 # %% ../../nbs/18_training.ipynb #57a33001
+def not_begun(run: LBFGSObjective) -> TrainingResult:
+    """The result if the time was over before the first evaluation was complete: the start."""
+    return TrainingResult(
+        model=run.objective.model,
+        objective=-np.inf,
+        converged=False,
+        message=f"{run.clock.reason} before the sites of the starting values were found",
+        limit="max_time",
+        history=np.full(1, -np.inf),
+        log_prior=np.zeros(1),
+        counts=run.counts,
+    )
+
+# %% ../../nbs/18_training.ipynb #4e61b3a3
 def maximise(
     objective: Objective,
     optimiser: LBFGS,
@@ -429,6 +450,8 @@ def maximise(
             early = isinstance(stop, KeyboardInterrupt)
             if early and not clock.interrupt(has_result=bool(run.trace)):
                 raise
+            if run.best is None:
+                return not_begun(run)
             run.late = True
             converged, message = stopping_reason(run, OptimizeResult(), 0)
         ending = "converged" if converged else message

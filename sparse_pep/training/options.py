@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..inference import Problem
-from ..inference.fixed_point import Fit
+from ..inference.fixed_point import Fit, never
 from ..model import Model
 from ..numerics.validation import with_suggestions
 from ..priors import log_prior
@@ -54,8 +54,8 @@ class LBFGS(BaseEstimator):
         Number of further starts from perturbed parameters; the best result is kept.
     max_time : float, optional
         Seconds after which the evaluation of the evidence under way is the last, of all starts
-        together; the first iteration is always completed. Training ends with the best parameters
-        so far.
+        together; the first iteration may take two seconds more. Where sites are searched for, the
+        sweep under way is the last. Training ends with the best parameters so far.
     checkpoint : str or path, optional
         File to which training is saved every 30 seconds. If it exists, training resumes from it and
         ends with the same result as an uninterrupted run. The data, the arguments and the seed must
@@ -101,6 +101,11 @@ class Adam(BaseEstimator):
     checkpoint: str | PathLike[str] | None = None
 
 # %% ../../nbs/internals/training/options.ipynb #4e8d2a91
+# seconds beyond a limit of time for what no model can do without: the first iteration, and
+# inference at the final parameters
+GRACE = 2.0
+
+
 @dataclass
 class Clock:
     """The time of a training run, which is over after a number of `seconds`, if it is given, from
@@ -122,6 +127,15 @@ class Clock:
         if self.interrupted or self.seconds is None:
             return self.interrupted
         return self.elapsed >= self.seconds
+
+    def later(self, since: float = 0.0) -> Callable[[], bool]:
+        """A function that says whether the time was over for `GRACE` seconds, not counted before
+        the moment `since` of this clock.
+        """
+        if self.seconds is None:
+            return never
+        end = max(self.seconds, since) + GRACE
+        return lambda: self.elapsed >= end
 
     def interrupt(self, has_result: bool) -> bool:
         """Note that a KeyboardInterrupt was caught. Returns whether training may end with the
@@ -213,6 +227,11 @@ class TrainingResult:
     neighbours: int | None = None
     counts: Mapping[str, float | ndarray] = field(default_factory=dict)
     entries: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether the sites at the end were found."""
+        return self.fit is not None and self.fit.converged
 
     @property
     def log_evidence(self) -> float:

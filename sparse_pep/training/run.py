@@ -118,7 +118,7 @@ def climb_in_rounds(
             again = maximise(objective, shorter, n_data, clock, options.progress)
         except np.linalg.LinAlgError:  # the search with new weights failed
             break
-        if not again.fit.converged:
+        if not again.has_settled:
             break
         result = joined_rounds(result, again)
         if again.objective - again.history[0] < optimiser.tol * n_data:
@@ -168,7 +168,7 @@ def train_from_starts(
     except KeyboardInterrupt:
         if not clock.interrupt(has_result=bool(results)):
             raise
-    best = max(results, key=attrgetter("fit.converged", "objective"))
+    best = max(results, key=attrgetter("has_settled", "objective"))
     hides_a_limit = best.converged or (clock.interrupted and optimiser.n_restarts > 0)
     if ended > optimiser.n_restarts or not hides_a_limit:
         return best
