@@ -6,6 +6,9 @@
 __all__ = ['Fit', 'infer']
 
 # %% ../../nbs/internals/inference/fixed_point.ipynb #befc521c
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -293,6 +296,24 @@ class Fit(State):
         return self.projection.error.value
 
 # %% ../../nbs/internals/inference/fixed_point.ipynb #6c62cdd4
+def never() -> bool:
+    """The limit where there is none."""
+    return False
+
+
+TIME_IS_OVER: ContextVar[Callable[[], bool]] = ContextVar("TIME_IS_OVER", default=never)
+
+
+@contextmanager
+def searches_end_if(time_is_over: Callable[[], bool]) -> Iterator[None]:
+    """A context in which searches for sites end after the sweep at which `time_is_over` says so."""
+    before = TIME_IS_OVER.set(time_is_over)
+    try:
+        yield
+    finally:
+        TIME_IS_OVER.reset(before)
+
+# %% ../../nbs/internals/inference/fixed_point.ipynb #8a5e8338
 def fixed_point(shards: Shards, Kuu: Factor, options: SearchOptions = STANDARD) -> Fit:
     """q(u) and log Z_PEP at the fixed point of the sites, for all data. Cost of a sweep: 2NM² flops
     and the quadrature, for each latent function. LinAlgError if q(u) is not a distribution even
@@ -303,6 +324,7 @@ def fixed_point(shards: Shards, Kuu: Factor, options: SearchOptions = STANDARD) 
         accuracy = Accuracy(search.relative, FLOOR)
         return state_at(shards, Kuu, sums, accuracy, options.depth, search.scale, follow)
 
+    time_is_over = TIME_IS_OVER.get()
     is_cold = options.start is None and shards.state is None
     follow = is_cold or options.follow
     sums = shards.reduce(partial(start_sites, start=options.start))
@@ -313,7 +335,7 @@ def fixed_point(shards: Shards, Kuu: Factor, options: SearchOptions = STANDARD) 
     for sweep in range(options.max_sweeps + 1):
         state = evaluate(sums)
         good = search.record_state(state)
-        if search.converged or sweep == options.max_sweeps:
+        if search.converged or sweep == options.max_sweeps or time_is_over():
             break
         step = search.next_step() if good else Step(backtrack=0.5)
         sums = shards.reduce(partial(step_sites, step=step))
