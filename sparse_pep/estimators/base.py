@@ -51,7 +51,6 @@ from sparse_pep.estimators.update import (
     with_earlier_rows,
 )
 from ..inference import Rows
-from ..inference.fixed_point import searches_end_if
 from ..likelihoods import Likelihood
 from ..model import Model
 from ..training import TrainingResult
@@ -139,7 +138,7 @@ def train_as_asked(
     """
     problem = data.problem(options.jitter, options.tight)
     train = strategy_for(options, data)
-    with searches_end_if(run.clock.later()):
+    with run.clock.limits_searches():
         result = train(start, problem, training_options(options), run.rng, run.clock)
     if result.problem is not None:
         data = data.trained_on(result.problem)

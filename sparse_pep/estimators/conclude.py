@@ -25,7 +25,7 @@ from sparse_pep.estimators.state import (
     TrainingData,
 )
 from ..inference import Rows
-from ..inference.fixed_point import Fit, searches_end_if
+from ..inference.fixed_point import Fit
 from sparse_pep.model import (
     Model,
     density_at,
@@ -276,7 +276,7 @@ def conclude_fit(trained: TrainedModel, clock: Clock) -> FittedState:
     fit was interrupted.
     """
     try:
-        with searches_end_if(clock.later(since=clock.elapsed)):
+        with clock.limits_searches(since=clock.elapsed):
             state = conclude(trained)
     except KeyboardInterrupt:
         if not clock.interrupt(has_result=bool(trained.result.counts)):

@@ -6,7 +6,8 @@
 __all__ = ['LBFGS', 'Adam', 'TrainingOptions', 'TrainingResult']
 
 # %% ../../nbs/internals/training/options.ipynb #57a32003
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from time import perf_counter
@@ -16,7 +17,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..inference import Problem
-from ..inference.fixed_point import Fit, never
+from ..inference.fixed_point import Fit, never, searches_end_if
 from ..model import Model
 from ..numerics.validation import with_suggestions
 from ..priors import log_prior
@@ -136,6 +137,12 @@ class Clock:
             return never
         end = max(self.seconds, since) + GRACE
         return lambda: self.elapsed >= end
+
+    @contextmanager
+    def limits_searches(self, since: float = 0.0) -> Iterator[None]:
+        """A context in which searches for sites end when it is `later`."""
+        with searches_end_if(self.later(since)):
+            yield
 
     def interrupt(self, has_result: bool) -> bool:
         """Note that a KeyboardInterrupt was caught. Returns whether training may end with the
