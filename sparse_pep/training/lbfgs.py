@@ -253,7 +253,7 @@ class LBFGSObjective:
     expects, with a record of the run for N data points. Training has converged when the last
     iterations, the `window`, of which there are `fewest` or more, gained less than `needed`, in
     nats. It ends (`late`) with the clock, in the middle of a search for sites if need be; the first
-    iteration has a little more time (`lenient`). It is `ended` by a function that is asked after
+    iteration has a little more time. It is `ended` by a function that is asked after
     each iteration. The `trace` has the value and the log prior of each iteration.
     """
 
@@ -278,7 +278,6 @@ class LBFGSObjective:
         self.worst = np.inf
         self.window = fewest
         self.converged = False
-        self.lenient: Callable[[], bool] = clock.later()
         self.late = False
         self.ended = False
         self.trace: list[tuple[float, float]] = []
@@ -312,7 +311,7 @@ class LBFGSObjective:
 
     def is_late(self) -> bool:
         """Whether nothing more may be computed, for which the first iteration has more time."""
-        return self.clock.is_over if len(self.trace) > 1 else self.lenient()
+        return self.clock.is_over if len(self.trace) > 1 else self.clock.later()()
 
     def evaluate(self, vector: ndarray) -> Point:
         """The objective at a vector (F,). LinAlgError if it cannot be computed, or if the sites do
