@@ -230,7 +230,8 @@ ODD = {  # numbers that a person must correct; the first pattern that matches co
     r"|[-+]?\d+[.,]?\d*\s*(?:[%$€£¥₹₩₽₺]\w?|°.*)"
     r"|[-+]?(?:(?:[A-Z]{0,2}[$€£¥₹₩₽₺]|(?:USD|EUR|CHF|GBP|JPY|CNY|INR|AUD|CAD|SEK|NOK|DKK|PLN)\b)"
     rf"\s*[-+]?\d(?:{GAP}?[\d.,])*|\d(?:{GAP}?[\d.,])*\s*(?:USD|EUR|CHF|GBP|JPY))\w?",
-    "measure": r"[-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+)\s*(?:[^\W\d_]|[µ°%‰/])[^\d]{0,20}",
+    "measure": r"(?!\d+\s*(?i:st|nd|rd|th|º|ª|er|ère|ème)\b)"
+    r"[-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+)\s*(?:[^\W\d_]|[µ°%‰/])[^\d]{0,20}",
     "mark": r"[<>≤≥~≈('\[]\s*[-+]?[\d.,]*\d[)'\]]?|[-+]?\d[\d.,]*\s*([*†‡+)\]-]+|±.*"
     r"|[dD][-+]?\d+|[x×·*]\s*10\D?.*)|=\"[-+]?[\d.,]+\"",
     "year": r"\d\d?([-/.])\d\d?\1\d\d(?:[ T].*)?|(?:[1-4]Q|Q[1-4])[- /']?\d\d",
