@@ -217,3 +217,29 @@ def test_ended_durations_that_are_given_as_censored_are_named(tmp_path):
 def test_dates_in_two_forms_are_refused_with_both(dates):
     with pytest.raises(ValueError, match=f"two forms, '{dates[0]}' and '{dates[1]}'"):
         SparsePEPRegressor().fit(frame_with([*dates] * 20), ROWS[:, 0])
+
+
+def test_a_frame_of_ordered_categories_is_their_series():
+    classes = pd.Categorical(np.array(["low", "high"])[np.arange(40) % 2], ["low", "high"], True)
+    model = SparsePEP(likelihood="ordinal", n_inducing=5, training=None, random_state=0)
+    found = []
+    for y in (pd.Series(classes), pd.DataFrame({"class": classes})):
+        with pytest.warns(UserWarning, match="low < high"):
+            found.append(model.fit(ROWS, y).predict(ROWS))
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_later_tables_may_have_further_columns(mixed):
+    X = frame_with(["x", "y"] * 20 if mixed else ROWS[:, 1])
+    model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(X, ROWS[:, 0])
+    wider = X.assign(more=1.0)[["more", "a", "b"]]
+    np.testing.assert_array_equal(model.predict(wider), model.predict(X))
+    model.partial_fit(wider, ROWS[:, 0])
+    assert model.n_features_in_ == 2
+
+
+@pytest.mark.parametrize("y", [ROWS[:, 0] > 3.0, ROWS[:, 0].astype(str)], ids=["truth", "text"])
+def test_targets_that_may_be_labels_are_named_whatever_holds_them(y):
+    for values in (y, y.astype(object)):
+        assert "for labels use SparsePEPClassifier" in warnings_of(ROWS, values)[0]

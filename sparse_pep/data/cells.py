@@ -9,7 +9,7 @@ __all__ = []
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from datetime import time
 from numbers import Number
 from types import ModuleType
@@ -260,21 +260,32 @@ def object_cells(column: pd.Series, name: str) -> Cells:
     try:
         places, values = pd.factorize(column.to_numpy(object, na_value=None))
     except TypeError as error:
-        fault = f"column {name!r} holds objects; numbers, text or dates are expected ({error})"
-        raise BadCell(fault, name) from error
+        raise bad_object(column, name) from error
     if len(values) and all(map(is_real_number, values)):
         return Labels(places, ()).spread(map(float, values), np.nan)
     if len(values) and all(hasattr(value, "year") for value in values):
         dates = [np.datetime64(value, "us") for value in values]
         return np.array([*dates, "NaT"], "datetime64[us]")[places]
-    for value in values:
+    for place, value in enumerate(values):
         if not isinstance(value, (str, time)):
             raise BadCell(
                 f"column {name!r} holds {short_repr(value)}; the cells of a column must be all "
                 "numbers, all text or all dates",
                 name,
+                row=int(np.argmax(places == place)),
             )
     return Labels(places, [one_line(value) for value in values])
+
+
+def bad_object(column: pd.Series, name: str) -> BadCell:
+    """The error for the first cell of a column that holds a list, or something like it."""
+    row = next(row for row, cell in enumerate(column) if not isinstance(cell, Hashable))
+    cell = column.iloc[row]
+    fault = (
+        f"column {name!r} holds {short_repr(cell)}, a {type(cell).__name__}; a cell must be a "
+        "number, text or a date. Give each part a column of its own, or leave the column out"
+    )
+    return BadCell(fault, name, row=row)
 
 
 def is_real_number(value: object) -> bool:

@@ -154,6 +154,16 @@ def with_plain_names(X: ArrayLike | pd.DataFrame) -> ArrayLike | pd.DataFrame:
     return X
 
 
+def without_others(X: ArrayLike | pd.DataFrame, columns: InputColumns) -> ArrayLike | pd.DataFrame:
+    """X itself, or a table of pandas that has all columns of the fit and others, without these."""
+    if columns.names is None or not isinstance(X, pd.DataFrame):
+        return X
+    known = set(columns.names)
+    if X.shape[1] > len(known) and known.issubset(X.columns):
+        return X.loc[:, [name in known for name in X.columns]]
+    return X
+
+
 def numeric_columns(
     X: ArrayLike | pd.DataFrame, columns: InputColumns, warn: bool = False
 ) -> ArrayLike | pd.DataFrame:
@@ -162,7 +172,7 @@ def numeric_columns(
     see. Everything else is returned as it is.
     """
     if columns.table is None:
-        return with_plain_names(X)
+        return with_plain_names(without_others(X, columns))
     if is_table(X):
         return numbers_of_cells(X, columns.table, warn)
     X = require_real(X, "X", 1)
@@ -186,13 +196,18 @@ def require_encoded_columns(X: ndarray, columns: InputColumns, table: Columns) -
     )
 
 
+def row_of(fault: ValueError) -> str:
+    """Where a cell of a table is, in words, if the error says so."""
+    row = getattr(fault, "row", None)
+    return "" if row is None else f", row {row} (counted from 0)"
+
+
 def numbers_of_cells(frame: pd.DataFrame, table: Columns, warn: bool) -> ndarray:
     """The columns of numbers (N, D) of a dataframe. ValueError if a cell cannot be used."""
     try:
         numbers = table.transform(frame)
     except BadCell as fault:
-        row = "" if fault.row is None else f", row {fault.row} (counted from 0)"
-        raise ValueError(f"`X`{row}: {fault}.") from None
+        raise ValueError(f"`X`{row_of(fault)}: {fault}.") from None
     if warn and (text := unseen_values_text(table.unseen_values(frame))):
         warn_caller(f"`X`: {text}", UserWarning)
     return numbers

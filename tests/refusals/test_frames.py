@@ -40,3 +40,17 @@ def test_a_million_columns_are_refused_at_once(mixed):
         table = pd.DataFrame(np.zeros((3, 100_001)))
         table["word"] = "x"
     refused(lambda: SparsePEPRegressor().fit(table, y[:3]), "`X` has ... columns; at most 100000")
+
+
+@pytest.mark.parametrize("cell", [[1, 2], {"a": 1}, np.zeros(2)], ids=str)
+def test_lists_in_cells_are_named_with_their_row(cell):
+    table = pd.DataFrame({"a": X[:, 0], "b": [cell if row == 7 else "x" for row in range(12)]})
+    refused(
+        lambda: SparsePEPRegressor().fit(table, y), "`X`, row 7 (counted from 0): column 'b' holds"
+    )
+
+
+@pytest.mark.parametrize("column", ["x", 1.0])
+def test_a_table_without_rows(column):
+    table = pd.DataFrame({"a": [column]})[:0]
+    refused(lambda: SparsePEPRegressor().fit(table, y[:0]), "`X`: Found array with 0 sample(s)")
