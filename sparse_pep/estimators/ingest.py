@@ -48,6 +48,7 @@ from sparse_pep.estimators.inputs import (
     is_frame,
     numeric_columns,
     require_source_columns,
+    row_of,
 )
 from ..inference import Rows
 from ..likelihoods import Likelihood
@@ -59,6 +60,7 @@ from sparse_pep.numerics.validation import (
     require_labels,
     require_real,
     require_rows,
+    require_table,
     require_unmasked,
     short_repr,
     warn_caller,
@@ -106,6 +108,8 @@ def numbers_of_categories(y: ArrayLike) -> ArrayLike:
     """The numbers (N,) of ordered categories of pandas, 0, 1, ... unless they are increasing
     numbers themselves. ValueError for other text, which has no order.
     """
+    if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
+        y = y.iloc[:, 0]
     dtype = getattr(y, "dtype", None)
     values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
     if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered:
@@ -133,8 +137,9 @@ def numbers_of_categories(y: ArrayLike) -> ArrayLike:
 def checked_numbers(y: ArrayLike) -> ndarray:
     """y as an array of finite numbers, float64."""
     y = require_real(y, "y")
-    if y.dtype.kind in "bUS":
-        what = "True and False, which are read as 1 and 0" if y.dtype.kind == "b" else "text"
+    first = next(iter(y.flat), 0.0)
+    if isinstance(first, (bool, np.bool_, str, bytes)):
+        what = "text" if isinstance(first, (str, bytes)) else "True and False, read as 1 and 0"
         warn_caller(
             f"`y` holds {what}, and is fitted as numbers; for labels use SparsePEPClassifier.",
             UserWarning,
@@ -544,11 +549,13 @@ def columns_of_table(options: Arguments, raw: RawData) -> InputColumns:
         )
     if not in_frame and not has_gaps(require_real(raw.X, "X", 1)):
         return InputColumns(0)
+    if in_frame:
+        require_table(np.broadcast_to(0.0, raw.X.shape), "X", 1)
     try:
         table = raw.X if in_frame else as_floats(raw.X, "X")
         encoder = columns_if_mixed(table, kinds, raw.sample_weight)
     except ValueError as error:
-        raise ValueError(f"`X`: {error}") from None
+        raise ValueError(f"`X`{row_of(error)}: {error}") from None
     if encoder is None:
         return InputColumns(0)
     warn_of_dropped_columns(encoder)
