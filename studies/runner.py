@@ -142,26 +142,13 @@ def run_study(
 
 
 def provenance(path: str | Path) -> str:
-    """What made a table of results, and whether files of the package have changed since (where
-    there is git).
+    """When and by which commits a table of results was made; the tests fit samples of its rows
+    again with the present package.
     """
     notes = json.loads(Path(path).with_suffix(".json").read_text())
     if not notes.get("commits"):
         return "made before results named their commits, by an older version of the package"
-    words = [
-        "git",
-        "diff",
-        "--quiet",
-        notes["commits"][0].removesuffix("-dirty"),
-        "--",
-        "sparse_pep/*.py",
-    ]
-    changed = subprocess.run(
-        words, cwd=Path(__file__).parents[1], capture_output=True, check=False
-    ).returncode
-    states = {0: "; with the package as it is", 1: "; files of the package have changed since"}
-    commits = ", ".join(notes["commits"])
-    return f"made until {notes['date']} by commit {commits}{states.get(changed, '')}"
+    return f"made until {notes['date']} by commit {', '.join(notes['commits'])}"
 
 
 def read_results(path: str | Path) -> pd.DataFrame:
