@@ -243,3 +243,9 @@ def test_later_tables_may_have_further_columns(mixed):
 def test_targets_that_may_be_labels_are_named_whatever_holds_them(y):
     for values in (y, y.astype(object)):
         assert "for labels use SparsePEPClassifier" in warnings_of(ROWS, values)[0]
+
+
+def test_a_row_of_totals_at_the_end_is_named():
+    y = np.r_[ROWS[:-1, 0], ROWS[:-1, 0].sum()]
+    assert "the last of 40 values of `y`" in warnings_of(ROWS, y)[0]
+    assert not warnings_of(ROWS, y[::-1])

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+from zipfile import ZipFile, is_zipfile
 
 import click
 import pandas as pd
@@ -44,13 +45,22 @@ PAGE = "HTML page"
 BEGINNINGS = {TABLE: rb"(?!PK\x03\x04|\x1f\x8b|PAR1)", MODEL: rb"PK\x03\x04|$", PAGE: rb"<|$"}
 
 
+def names_within(path: str) -> list[str]:
+    """The names of the files in an archive; none if it is no archive."""
+    if not is_zipfile(path):
+        return []
+    with ZipFile(path) as archive:
+        return archive.namelist()
+
+
 def check_kind(path: str | None, option: str, kind: str) -> None:
     """Raise a ValueError that begins with `option` if a file exists that is of no such kind."""
     if path is None or not Path(path).is_file():
         return
     with open(path, "rb") as file:
         begins = file.read(4)
-    if not re.match(BEGINNINGS[kind], begins):
+    is_other_archive = kind == MODEL and begins and "description.npy" not in names_within(path)
+    if is_other_archive or not re.match(BEGINNINGS[kind], begins):
         raise ValueError(f"{option}: '{path}' exists and is no {kind}; name another, or remove it.")
 
 # %% ../../nbs/internals/cli/output.ipynb #e2f276aa

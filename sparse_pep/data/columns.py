@@ -635,7 +635,7 @@ def refuse_two_groupings(name: str, seen: ColumnStats) -> None:
 ENOUGH_ROWS = 10  # to say that a column identifies rows
 NUMBERING = re.compile(
     r"(?i:(^|[\W_])(id|ids|index|idx|row|rownames?|rowids?|rownum|recno|key|nr|no|number|uuid|guid|"
-    r"unnamed)($|[\W_\d]))"
+    r"unnamed)($|[\W_\d])|^#$)"
     r"|[a-z](ID|Id|Nr)$"
 )
 ENDED = re.compile(  # names of columns whose 1 says that a duration had ended

@@ -83,6 +83,7 @@ def bench_files(tmp_path_factory):
         for name, content in FILES.items():
             Path(name).write_text(content)
         accept("fit good.csv --target response --inducing 3 --max-iter 2 --quiet")
+        np.savez("arrays.npz", a=np.zeros(3))
         write_broken_models()
         write_checkpoints()
         write_data_sets()

@@ -73,6 +73,8 @@ $ FIT --out -
 --out ... standard output ... name a file
 $ FIT --out unit.csv
 --out ... 'unit.csv' ... no model file
+$ FIT --out arrays.npz
+--out ... 'arrays.npz' ... no model file
 $ FIT --columns dose=category --columns dose=number
 --columns ... 'dose' ... 'category' ... 'number'
 $ FIT --separator x
