@@ -386,6 +386,19 @@ def warn_of_events(columns: InputColumns) -> None:
             )
 
 
+def warn_of_totals(y: ndarray) -> None:
+    """Warn if the last of the targets (N,) is the sum of all others, as in a row of totals."""
+    others = y[:-1]
+    total = float(np.sum(others))
+    is_total = y.ndim == 1 and len(y) >= 5 and abs(y[-1] - total) <= 1e-5 * abs(total)
+    if is_total and abs(total) > 2.0 * np.max(np.abs(others)):
+        warn_caller(
+            f"the last of {len(y)} values of `y`, {y[-1]:.6g}, is the sum of all others; if it is "
+            "a row of totals, leave it out. It is fitted as any other.",
+            UserWarning,
+        )
+
+
 def number_columns(data: Data, columns: InputColumns, rows: Rows) -> Iterator[NumberColumn]:
     """Yield the targets, if they are numbers, and the columns of X that are numbers or dates to the
     user, with the values in some `rows`.
@@ -529,6 +542,8 @@ def ingest_table(
     else:
         X, y = check_X_y(X, y, estimator=options, **rules)
     require_finite(X, "X")
+    if first and y is not None and not targets.labels:
+        warn_of_totals(y)
     rows = Rows(X, y, exposure=checked_exposure(raw.exposure, n_rows))
     weights = (raw.sample_weight, raw.known_variance)
     return Ingested(rows_of_arrays(options, rows, *weights, run), columns)
