@@ -118,3 +118,16 @@ def test_a_sample_of_more_rows_than_points_chooses_their_start():
     model = SparsePEPRegressor(random_state=0).fit(inputs, targets)
     assert model.score(inputs, targets) > 0.9
     assert len(model.features_) == 100
+
+
+def test_known_noise_counts_where_no_other_is_left():
+    model = SparsePEPRegressor(random_state=0, n_inducing=60)
+    noise = 0.1 * np.random.default_rng(3).normal(size=60)
+    model.fit(X[:60], SMOOTH[:60] + noise, known_variance=np.full(60, 0.05))
+    assert "exact" in model.diagnostics_
+
+
+def test_a_summary_of_few_rows_does_not_advise_fewer_points():
+    model = SparsePEPRegressor(random_state=0, n_inducing=60).fit(X[:60], X[:60, 0] + NOISY[60:])
+    assert "exact: all 60 distinct rows" in str(model.summary())
+    assert "smaller `n_inducing`" not in str(model.summary())

@@ -76,9 +76,10 @@ class Arguments(BaseEstimator):
     n_inducing : int or "auto"
         Number M of inducing points if `features` is not given. The cost grows as NM². The default
         of 100 becomes 1000 of the rows where `training="auto"` compares several ways, there is
-        hardly any noise, and these predict held-out rows better. With "auto", up to 1000 distinct
-        rows of X in memory (400 where the noise is not Gaussian) are all inducing points, which
-        stay where they are: the process is then exact at every power, unless trained points predict
+        hardly any noise, and these predict held-out rows better. Where X has no more distinct rows,
+        each is a point and stays where it is unless the noise vanishes. With "auto", up to 1000
+        distinct rows of X in memory (400 where the noise is not Gaussian) are all inducing points:
+        the process is then exact at every power, unless trained points predict
         left-out rows clearly better (`sparse_pep.training.exact`). This needs `training` "auto" or
         by L-BFGS without restarts or a checkpoint, and no argument that asks for an approximation.
         Otherwise "auto" trains as with 100 points, and if these have won with twice as many again

@@ -333,7 +333,8 @@ def highest_of(results: Sequence[TrainingResult], rows: Rows) -> TrainingResult 
     if not results:
         return None
     best = max(results, key=attrgetter("objective"))
-    noise = np.min(best.model.likelihood.noise_variance)
+    trained = np.min(best.model.likelihood.noise_variance)
+    noise = trained + np.min(rows.known_variance)
     return best if noise >= LEAST_SHARE * variance_of(rows) else None
 
 # %% ../../nbs/19e_exact.ipynb #7c1d90ac
