@@ -17,7 +17,14 @@ from scipy.optimize import nnls
 from scipy.sparse import csr_array
 from scipy.spatial import KDTree
 
-from .features.windows import Windows, integrable, per_dimension, points, windows_vjp
+from sparse_pep.features.windows import (
+    Windows,
+    integrable,
+    normal_points,
+    per_dimension,
+    points,
+    windows_vjp,
+)
 from .kernels import Kernel
 from .kernels.base import Covariance, Covariances, ParameterPullBack
 from .numerics.parameters import Parameters, added, set_fields
@@ -361,6 +368,11 @@ class Observation:
         """The points and weights (N, Q, D + 1) of weighted sums; Q = 0 for other kinds."""
         return np.empty((len(self.X), 0, self.X.shape[1] + 1))
 
+    @property
+    def summands(self) -> ndarray:
+        """The terms (N, Q, D + 1) where predictions of f are added; Q = 0 for values and slopes."""
+        return self.terms
+
     def values(self, divided: bool = False) -> tuple[ndarray, ndarray]:
         """Inputs (n, D) and targets (n,) from which a fit takes scales and starting values: of a
         sum its points, with its target, which if `divided` is turned into that of an average.
@@ -491,6 +503,12 @@ class Mean(Observation):
     @property
     def vector(self) -> ndarray:
         return np.broadcast_to(self.width, self.X.shape)
+
+    @property
+    def summands(self) -> ndarray:
+        steps = normal_points(self.X.shape[1])
+        points = self.X[:, None] + self.vector[:, None] * steps
+        return np.insert(points, points.shape[2], 1.0 / len(steps), axis=2)
 
 # %% ../nbs/22_observations.ipynb #0b5d0004
 DEGREE = 8  # of the polynomials that are integrated exactly over a polygon

@@ -24,7 +24,7 @@ from sparse_pep.kernels import (
 )
 from sparse_pep.likelihoods import Binomial, Tobit
 from sparse_pep.means import LinearMean
-from sparse_pep.observations import Slope
+from sparse_pep.observations import Difference, Mean, Slope, WeightedSum
 
 rng = np.random.default_rng(4)
 X = rng.uniform(-2.0, 2.0, (50, 2))
@@ -532,3 +532,40 @@ def test_the_gradient_is_that_of_the_mean_and_needs_numbers():
         model.predict_gradient([["a", "b"]])
     with pytest.raises(ValueError, match="`X` must be a table of rows"):
         model.predict_gradient(X[0])
+
+
+def local_model():
+    places = np.random.default_rng(0).uniform(-2.0, 2.0, (150, 2))
+    y = 5.0 + np.sin(3.0 * places[:, 0]) * places[:, 1]
+    y = y + 0.05 * np.random.default_rng(1).normal(size=150)
+    kernel = SquaredExponential(1.0, [0.8, 1.0])
+    model = untrained(kernel=kernel, noise_variance=0.0025, local=20, mean="constant")
+    return model.fit(places, y)
+
+
+def test_slopes_of_neighbours_are_those_of_their_predictions():
+    model = local_model()
+    places = 0.4 * TEST
+    mean, var = model.predict_gradient(places)
+    for d, step in enumerate(1e-5 * np.eye(2)):
+        ends = [model.predict_f(places + sign * step)[0] for sign in (1.0, -1.0)]
+        assert_allclose(mean[:, d], (ends[0] - ends[1]) / 2e-5, rtol=1e-4, atol=1e-3)
+    truth = 3.0 * np.cos(3.0 * places[:, 0]) * places[:, 1]
+    assert np.all(np.abs(mean[:, 0] - truth) < 4.0 * np.sqrt(var[:, 0]))
+
+
+def test_sums_of_neighbours_are_those_of_their_predictions():
+    model = local_model()
+    points = np.stack([TEST[:4], TEST[3:]])
+    weights = np.array([[0.5, 0.5, -1.0, 2.0], [0.0, 1.0, 1.0, 0.0]])
+    mean, var = model.predict_f(WeightedSum(points, weights))
+    for n in range(2):
+        values, cov = model.predict(points[n], return_cov=True)
+        cov = cov - model.noise_std_**2 * np.eye(4)
+        assert_allclose(mean[n], weights[n] @ values)
+        assert_allclose(var[n], weights[n] @ cov @ weights[n])
+    narrow = model.predict_f(Mean(TEST, 1e-6))
+    for found, expected in zip(narrow, model.predict_f(TEST), strict=True):
+        assert_allclose(found, expected, rtol=1e-4)
+    change, _ = model.predict_f(Difference(TEST[:1], TEST[1:2]))
+    assert_allclose(change, -np.diff(model.predict_f(TEST[:2])[0]))

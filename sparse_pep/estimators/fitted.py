@@ -174,6 +174,8 @@ class FittedEstimator(Arguments):
 
         An observation of `sparse_pep.observations` without targets asks for another functional of f
         than its values, such as `Slope(X, dim=0)`. Its units are those of its targets.
+        If predictions use neighbours, a slope is that of the local prediction, and sums, averages
+        and differences are those of local predictions, with their covariances.
         """
         return predict.predict_f(self._fitted(), X, blocks, input_std)
 
@@ -183,8 +185,8 @@ class FittedEstimator(Arguments):
         column. Cost that of D predictions of slopes.
 
         It is `predict_f(Slope(X, dim=d))` for each column d, in the order of `fit`, and raises its
-        errors: the kernel must have slopes, X only numbers, and predictions rely on the inducing
-        variables alone. A dataframe must have the columns of `fit`.
+        errors: the kernel must have slopes, and X only numbers. If predictions use neighbours, it
+        is the gradient of the local prediction. A dataframe must have the columns of `fit`.
         """
         return questions.predict_gradient(self._fitted(), X)
 

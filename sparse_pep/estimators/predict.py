@@ -158,10 +158,10 @@ def functional_moments(state: FittedState, observation: Observation) -> Moments:
     D = state.columns.n_inputs
     model = state.model
     width = observation.X.shape[1]
-    if width != D or observation.code == SIGN or state.local is not None:
+    if width != D or observation.code == SIGN:
         raise ValueError(
             f"`X` of {type(observation).__name__} must have {D} columns, and be no SlopeSign, "
-            "whose slopes `Slope` asks for; the model needs training='lbfgs' and local=None."
+            "whose slopes `Slope` asks for."
         )
     fitted = state.columns.input_names
     if observation.names is not None and fitted not in (None, observation.names):
@@ -171,8 +171,29 @@ def functional_moments(state: FittedState, observation: Observation) -> Moments:
         )
     if not model.kernel.of_functionals:
         model = replace(model, kernel=Observed(model.kernel, D))
+    local = state.local
+    if local is not None:
+        if observation.summands.shape[1]:
+            return local_sums(state, observation)
+        values = np.hstack([local.X, np.zeros((len(local.X), D + 2))])
+        local = replace(local, X=values, kernel=model.kernel)
     rows = state.encoder.inputs(observation.rows())
-    return local_predict(model, state.posterior.functions, rows)
+    return local_predict(model, state.posterior.functions, rows, local)
+
+
+def local_sums(state: FittedState, observation: Observation) -> Moments:
+    """Mean and variance of weighted sums of f, from the local predictions of their terms and the
+    covariances of these.
+    """
+    means = []
+    variances = []
+    for terms in observation.summands:
+        terms = terms[terms[:, -1] != 0.0]
+        weights = terms[:, -1]
+        mean, cov = latent_covariance(state, state.encoder.inputs(terms[:, :-1]))
+        means.append(mean @ weights)
+        variances.append(cov @ weights @ weights)
+    return np.stack(means, axis=-1), np.stack(variances, axis=-1)
 
 
 def latent_covariance(state: FittedState, X: ndarray) -> Moments:

@@ -19,7 +19,7 @@ from ..inference.fixed_point import Fit
 from ..inference.shard import per_row
 from ..kernels import Kernel
 from ..likelihoods.base import MeanAndVariance
-from ..model import Model, density_at, model_covariance, model_predict
+from ..model import Model, density_at, model_covariance, model_predict, prior_mean
 from ..numerics.linalg import solve_each, solve_lower
 from ..numerics.threads import chunk_slices, map_chunks, one_blas_thread
 from ..sites import Posterior
@@ -438,7 +438,7 @@ def local_predict(
     for members, tests in rows.groups(X, len(model.features), blocks):
         predict_blocks(evaluate_blocks(model, posteriors, rows, X, members, tests), rows, mean, var)
     bad = np.flatnonzero(np.isnan(mean).any(axis=0) | np.isnan(var).any(axis=0))
-    mean += np.broadcast_to(model.mean(X).T, mean.shape)
+    mean += np.broadcast_to(prior_mean(model, X).T, mean.shape)
     if len(bad):
         mean[:, bad], var[:, bad] = map(np.atleast_2d, model_predict(model, posteriors, X[bad]))
     if len(mean) == 1 and posteriors[0].b.ndim == 1:
