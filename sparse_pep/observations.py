@@ -522,9 +522,9 @@ def geometry_of(area: Mapping[str, object]) -> list[object]:
     assert isinstance(geometry, Mapping)
     parts = []
     if geometry.get("type") == "Polygon":
-        parts = [geometry["coordinates"]]
+        parts = [geometry.get("coordinates", [])]
     elif geometry.get("type") == "MultiPolygon":
-        parts = geometry["coordinates"]
+        parts = geometry.get("coordinates", [])
     return [ring for part in parts for ring in part]
 
 

@@ -470,6 +470,7 @@ def test_a_fit_starts_well_where_only_totals_are_known():
         ([], "`polygons` must hold"),
         ([[]], "`polygons` must hold"),
         ([{"type": "Point", "coordinates": [0, 0]}], "`polygons` must hold"),
+        ([{"type": "Polygon"}], "`polygons` must hold"),
         ("map", "`polygons` must hold"),
         (5, "`polygons` must hold"),
     ],
