@@ -31,7 +31,7 @@ from ..model import predictive_log_density, stack_if_several
 from ..numerics.validation import as_floats, require_each, require_finite, short_repr
 from ..observations import SIGN, Observation, Observed
 from ..posterior.draws import SampledFunctions, coupled_draws, sampled_functions
-from ..posterior.local import LocalRows, local_covariance, local_predict
+from ..posterior.local import LocalRows, local_covariance, local_predict, local_sum
 
 # %% auto #0
 __all__ = []
@@ -189,10 +189,11 @@ def local_sums(state: FittedState, observation: Observation) -> Moments:
     variances = []
     for terms in observation.summands:
         terms = terms[terms[:, -1] != 0.0]
-        weights = terms[:, -1]
-        mean, cov = latent_covariance(state, state.encoder.inputs(terms[:, :-1]))
-        means.append(mean @ weights)
-        variances.append(cov @ weights @ weights)
+        X = state.encoder.inputs(terms[:, :-1])
+        posteriors = state.posterior.functions
+        mean, var = local_sum(state.model, posteriors, X, terms[:, -1], state.local)
+        means.append(mean)
+        variances.append(var)
     return np.stack(means, axis=-1), np.stack(variances, axis=-1)
 
 

@@ -494,6 +494,18 @@ def local_covariance(
     ratio = np.sqrt(var / global_var)
     return mean, ratio[..., :, None] * cov * ratio[..., None, :]
 
+
+def local_sum(
+    model: Model,
+    posteriors: Sequence[Posterior],
+    X: ndarray,
+    weights: ndarray,
+    rows: LocalRows | None,
+) -> MeanAndVariance:
+    """Mean and variance of the sum of f at X (S, D) with weights (S,), from `local_covariance`."""
+    mean, cov = local_covariance(model, posteriors, X, rows)
+    return mean @ weights, cov @ weights @ weights
+
 # %% ../../nbs/20_local.ipynb #5145927a
 def local_gain(model: Model, posteriors: Sequence[Posterior], data: Rows, rows: LocalRows) -> float:
     """How much higher the mean log density of training targets that are left out is under the local
