@@ -83,6 +83,19 @@ def one_line_message(error: Exception) -> str:
     return " ".join(message.split())
 
 # %% ../../nbs/internals/cli/app.ipynb #7d13ee43
+class LossyOutput(io.FileIO):
+    """A file without room, or whose reader has gone, loses what is written to it, and nothing is
+    raised: no result is lost with a message.
+    """
+
+    def write(self, content: bytes) -> int | None:  # type: ignore[override]
+        """Write the content, or drop it."""
+        try:
+            return super().write(content)
+        except OSError:
+            return memoryview(content).nbytes
+
+
 def prepare_streams() -> None:
     """Let the system's null file stand for streams that the caller has closed, so that no other
     file gets their numbers. Standard output remains None, which says that results would be lost.
@@ -94,6 +107,11 @@ def prepare_streams() -> None:
         os.open(os.devnull, os.O_WRONLY)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")
+    elif sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+        lossy = LossyOutput(sys.stderr.fileno(), "w", closefd=False)
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(lossy), sys.stderr.encoding, "backslashreplace", line_buffering=True
+        )
 
 
 LOADED = 400 * 2**20  # bytes; the libraries take some more

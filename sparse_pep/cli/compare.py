@@ -208,6 +208,6 @@ def compare(
         "averages": [mean for table in means for mean in table.to_dict("records")],
         "file": out,
     }
-    print_result(text, document, as_json)
     if out is not None:
         write_csv(out, [result])
+    print_result(text, document, as_json)

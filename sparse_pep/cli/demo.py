@@ -6,6 +6,7 @@
 __all__ = []
 
 # %% ../../nbs/internals/cli/demo.ipynb #61394362
+import sys
 from pathlib import Path
 
 import click
@@ -46,6 +47,8 @@ def demo(out: str, n_inducing: int, max_iter: int) -> None:
     """Train on a data set at three powers, print the scores, and write a model, the held-out
     rows and a picture.
     """
+    if sys.stdout is None:
+        raise ValueError("standard output is closed, where the scores are printed; open it.")
     data = load_regression("diabetes")
     train, test = data.splits[0]
     target = "progression"

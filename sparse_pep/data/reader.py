@@ -575,6 +575,8 @@ def table_files(
         known = ", ".join(map(repr, SEPARATORS.values()))
         raise ValueError(f"`separator` must be one of {known}; got {short_repr(separator)}.")
     if not many and str(path) == "-":
+        if sys.stdin is None:
+            raise ValueError("standard input is closed; name a file.")
         return (CsvFile("standard input", sys.stdin.buffer.read(), decimal, separator),)
     files: list[TableFile] = []
     for file in paths_of(path, many):

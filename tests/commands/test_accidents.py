@@ -273,6 +273,8 @@ def test_labels_that_standard_output_cannot_show_are_escaped():
         ("predict model.npz trial.csv --json", ">&-", 2),
         ("compare trial.csv --target response", ">&-", 2),
         ("predict model.npz trial.csv --out p.csv", ">&- 2>&-", 0),
+        ("predict model.npz trial.csv --out p.csv", ">&- 2>/dev/full", 0),
+        ("demo", ">&-", 2),
     ],
 )
 def test_a_process_without_a_stream_loses_no_result_in_silence(model, command, closed, status):
