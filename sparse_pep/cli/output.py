@@ -128,10 +128,10 @@ def plain(value: object) -> object:
 
 # %% ../../nbs/internals/cli/output.ipynb #0f106ba8
 def print_result(text: str, document: Mapping[str, object], as_json: bool) -> None:
-    """Print the text, or the document as JSON."""
+    """Print the text, or the document as JSON; without standard output, on standard error."""
     if as_json:
         text = json.dumps(plain(document), indent=2)
-    click.echo(text)
+    click.echo(text, err=sys.stdout is None)
 
 # %% ../../nbs/internals/cli/output.ipynb #aa002f1f
 FORMATS = {
