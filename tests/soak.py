@@ -69,7 +69,7 @@ from sparse_pep.features import (
 from sparse_pep.likelihoods import Softmax
 from sparse_pep.likelihoods.heteroscedastic import SwitchedLikelihood
 from sparse_pep.means import ConstantMean
-from sparse_pep.observations import DIFFERENCE, MEAN, SLOPE, VALUE, Observed
+from sparse_pep.observations import MEAN, SLOPE, VALUE, Observed
 from sparse_pep.training import LBFGS, Adam
 
 CLOSE = 1e-6  # of log Z, relative to its parts, and of its slope in the sites
@@ -106,7 +106,6 @@ def random_kernel(rng, X, Z, scale, variance, functionals=False):
             [
                 VALUE,
                 SLOPE,
-                DIFFERENCE,
                 MEAN if isinstance(kernel, kernels.SquaredExponential) else VALUE,
             ],
             len(X),

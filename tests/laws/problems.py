@@ -45,7 +45,6 @@ from sparse_pep.likelihoods.heteroscedastic import SwitchedLikelihood
 from sparse_pep.means import ConstantMean, LinearMean, ZeroMean
 from sparse_pep.model import Model
 from sparse_pep.observations import (
-    DIFFERENCE,
     MEAN,
     SIGN,
     SLOPE,
@@ -68,7 +67,7 @@ Z = X[:5] + 0.1
 SE = SquaredExponential(1.5, [0.9, 1.4])
 M32 = Matern32(1.5, 1.1)
 # the first rows have one kind only
-KINDS = np.repeat([SIGN, VALUE, SLOPE, DIFFERENCE, MEAN], N // 5)
+KINDS = np.repeat([SIGN, VALUE, SLOPE, VALUE, MEAN], N // 5)
 # functionals, of which signs are the second group
 ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, size=(N, 2)), KINDS, KINDS == SIGN])
 # every other row is a sum of three terms, one of two, in the place of another kind
