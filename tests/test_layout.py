@@ -340,13 +340,15 @@ BUDGETS = {
     # that were silently wrong 11 000. The exact process where it is cheap took 2 200, and the parts
     # of a kernel and probabilities of thresholds 2 400. Exposures, sums with weights, inputs with
     # errors, groups left out, sensitivity and two composed kernels took 11 000, and forecasts,
-    # logarithms and codes among numbers 4 500.
-    "tokens": 207_500,
+    # logarithms and codes among numbers 4 500. Sums over boxes and polygons took 1 800, cells, codes
+    # and dates that were silently wrong 2 900, few rows trained exactly 1 000, streams that close and
+    # processes that end 900, and scores and columns by name 600.
+    "tokens": 215_500,
     "places": 4,
     "packed": 0,
     "long_lines": 8,  # registers of names that are generated
     "any": 18,
-    "ternaries": 265,  # the questions to a fitted model brought some
+    "ternaries": 282,  # the questions to a fitted model and the kinds of cells brought some
     "constructor_arguments": 19,
     # the mark between cells cannot always be told, and empty targets must be left out on purpose
     # and a target in logarithms is asked for
@@ -354,7 +356,7 @@ BUDGETS = {
     "public_names": 160,  # a model can be exported, a sum observed, a kernel change or be projected
     "circles": 0,
 }
-BUDGETS_OF_TESTS = {"tokens": 206_000, "places": 0, "packed": 3, "long_lines": 0}
+BUDGETS_OF_TESTS = {"tokens": 215_000, "places": 0, "packed": 3, "long_lines": 0}
 
 
 def public_names(tree):

@@ -52,7 +52,7 @@ def may_be_exact(options: Arguments, data: Data) -> bool:
         "features.Z" in options.fixed,
         np.all(data.constant),
     )
-    return by_itself and data.in_memory and not any(asked)
+    return by_itself and not any(asked)
 
 
 def training_of(options: Arguments, data: Data) -> Strategy:
@@ -122,15 +122,25 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
         strategy = Guarded(strategy)
     if compares_ways(options, data):
         strategy = Race(data.unique_rows, open_kernel, strategy, rows_as_points(options))
-    if not may_be_exact(options, data):
-        return with_power_by_name(options, data, strategy)
+    if may_be_exact(options, data):
+        strategy = with_exact_process(options, data, strategy)
+    return with_power_by_name(options, data, strategy)
+
+
+def with_exact_process(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
+    """The strategy, or the exact process where the rows are few enough."""
     if options.n_inducing == "auto":
         trained = training_of(options, data)
-        strategy = Exact(data.unique_rows, trained, strategy, MOST_INPUTS, open_kernel)
-    elif data.unique_rows.n_data < FEWEST_ROWS:
-        own_scale = keeps_scale(options)
-        strategy = WithFewRows(data.unique_rows, strategy, starts_are_open=not own_scale)
-    return with_power_by_name(options, data, strategy)
+        exact = Exact(data.unique_rows, trained, strategy, MOST_INPUTS, options.kernel is None)
+        return exact if data.in_memory else strategy
+    if data.sample.n_data >= FEWEST_ROWS:
+        return strategy
+    return WithFewRows(
+        rows=data.sample,
+        otherwise=strategy,
+        starts_are_open=not keeps_scale(options),
+        are_all=data.in_memory and data.sample is data.unique_rows,
+    )
 
 
 def rows_of_places(data: Data, number: int) -> Rows:

@@ -347,16 +347,20 @@ class WithFewRows:
     Attributes
     ----------
     rows : Rows
-        The distinct rows of the problem.
+        The distinct rows of the problem, or those of a sample.
     otherwise : Strategy
         What trains inducing points, and other likelihoods, whose sites are found by iteration.
     starts_are_open : bool
         Whether further starts are tried.
+    are_all : bool
+        Whether the rows are all of the problem. A sample of a source only chooses the start, as it
+        does for the same rows in memory.
     """
 
     rows: Rows
     otherwise: Strategy
     starts_are_open: bool = True
+    are_all: bool = True
 
     def __call__(
         self,
@@ -372,7 +376,7 @@ class WithFewRows:
         fixed = replace(options, fixed={*options.fixed, "features.Z"})
         if model.kernel.of_functionals:
             return self.otherwise(model, problem, options, rng, clock)
-        if len(X) > len(model.features):
+        if not self.are_all or len(X) > len(model.features):
             if known and self.starts_are_open:
                 model = self.from_better_start(model, fixed, clock)
             return self.otherwise(model, problem, options, rng, clock)
