@@ -340,8 +340,8 @@ BUDGETS = {
     # that were silently wrong 11 000. The exact process where it is cheap took 2 200, and the parts
     # of a kernel and probabilities of thresholds 2 400. Exposures, sums with weights, inputs with
     # errors, groups left out, sensitivity and two composed kernels took 11 000, and forecasts,
-    # logarithms and codes among numbers 4 500. Sums over boxes and polygons took 1 800, cells, codes
-    # and dates that were silently wrong 2 900, few rows trained exactly 1 000, streams that close and
+    # logarithms and codes among numbers 4 500. Sums over boxes and polygons took 1 800, cells and
+    # dates that were silently wrong 2 900, few rows trained exactly 1 000, streams that close and
     # processes that end 900, and scores and columns by name 600.
     "tokens": 215_500,
     "places": 4,
