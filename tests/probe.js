@@ -130,7 +130,7 @@ async function visit(frame, page, result) {
     result.unfocused.push([page, focus(frame)]);
   }
   result.prose.push([page, text(frame)]);
-  result.plates.push(...[...frame.contentDocument.images].map((e) => inside.getComputedStyle(e).backgroundColor));
+  result.blends.push(...[...frame.contentDocument.querySelectorAll("main img")].map((e) => inside.getComputedStyle(e).mixBlendMode));
   result.resources.push(...inside.performance.getEntriesByType("resource").map((e) => e.name));
   frame.style.width = "390px";
   for (let i = 0; i < 50 && frame.contentDocument.querySelector("details.side")?.open; i++) await new Promise(requestAnimationFrame);
@@ -142,7 +142,7 @@ async function visit(frame, page, result) {
 addEventListener("DOMContentLoaded", async () => {
   const [frame, pending] = document.querySelectorAll("iframe");
   pending.contentDocument.open();
-  const result = { pages: [], menus: [], used: [], faint: [], unfocused: [], prose: [], plates: [], resources: [], search: {} };
+  const result = { pages: [], menus: [], used: [], faint: [], unfocused: [], prose: [], blends: [], resources: [], search: {} };
   try {
     for (const page of PAGES) await visit(frame, page, result);
     result.dark = matchMedia("(prefers-color-scheme: dark)").matches;

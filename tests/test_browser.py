@@ -256,11 +256,11 @@ def test_a_search_wants_every_word(seen, words):
     assert seen["search"][words] == {"found": [], "said": "Nothing found."}
 
 
-def test_the_dark_scheme_is_dark_and_figures_lie_on_a_light_plate(seen):
+def test_the_dark_scheme_is_dark_and_figures_take_its_ground(seen):
     dark = seen["served"]
     assert seen["dark"] == dark
     assert (max(map(int, re.findall(r"\d+", seen["paper"]))) < 60) == dark
-    assert not dark or set(seen["plates"]) == {"rgb(255, 255, 255)"}
+    assert set(seen["blends"]) == {"screen" if dark else "normal"}
 
 
 def test_no_script_complains_text_stands_out_and_the_focus_shows(seen):
