@@ -32,7 +32,12 @@ from sparse_pep.kernels import (
 from ..likelihoods import GroupedGaussian, Likelihood
 from ..likelihoods.base import typed_name
 from ..means import ZeroMean
-from ..numerics.validation import as_floats, is_number, short_repr
+from sparse_pep.numerics.validation import (
+    as_floats,
+    check_names_of_methods,
+    is_number,
+    short_repr,
+)
 from ..priors import Prior
 from ..training import LBFGS, Adam
 from ..training.options import BaseEstimator
@@ -203,9 +208,10 @@ class Arguments(BaseEstimator):
 
     def __init_subclass__(cls, **options: object) -> None:
         """Insert the entries of the nearest ancestor where the docstring says `{parameters}` or
-        `{attributes}`.
+        `{attributes}`, and answer for misspelt arguments of methods.
         """
         super().__init_subclass__(**options)
+        check_names_of_methods(cls)
         cls.__doc__ = cleandoc(cls.__doc__ or "")
         for name in ("Parameters", "Attributes"):
             entries = rf"^{name}\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)"

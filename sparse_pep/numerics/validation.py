@@ -17,7 +17,7 @@ import sys
 import tempfile
 import warnings
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TypeGuard, TypeVar
@@ -61,24 +61,38 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(repr(folded[hit]) for hit in close)}?"
 
 
-def with_suggestions(kind: type[Kind]) -> type[Kind]:
-    """The class, whose constructor raises a TypeError with the closest names for an argument that
-    it does not have.
+def names_checked(call: Callable[..., object]) -> Callable[..., object]:
+    """A constructor or a method, which raises a TypeError with the closest names for an argument
+    that it does not have.
     """
-    init = kind.__init__
-    known = list(inspect.signature(init).parameters)[1:]
+    known = list(inspect.signature(call).parameters)[1:]
 
-    @functools.wraps(init)
-    def checked(self: Kind, *values: object, **named: object) -> None:
-        """Initialise, if all names are known."""
+    @functools.wraps(call)
+    def checked(self: object, *values: object, **named: object) -> object:
+        """Call, if all names are known."""
         for name in named:
             if name not in known:
-                hint = did_you_mean(name, known) or f" It has {', '.join(known)}."
-                raise TypeError(f"{kind.__name__} has no argument {name!r}.{hint}")
-        init(self, *values, **named)
+                owner = f"{type(self).__name__}.{call.__name__}".removesuffix(".__init__")
+                hint = did_you_mean(name, known) or f" It has {', '.join(known) or 'none'}."
+                raise TypeError(f"{owner} has no argument {name!r}.{hint}")
+        return call(self, *values, **named)
 
-    kind.__init__ = checked  # type: ignore[method-assign,assignment]
+    return checked
+
+
+def with_suggestions(kind: type[Kind]) -> type[Kind]:
+    """The class with a constructor that is `names_checked`."""
+    kind.__init__ = names_checked(kind.__init__)  # type: ignore[method-assign,assignment]
     return kind
+
+
+def check_names_of_methods(kind: type) -> None:
+    """Let the public methods that a class defines be `names_checked`."""
+    for name, method in list(vars(kind).items()):
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        if not method.__code__.co_flags & inspect.CO_VARKEYWORDS:
+            setattr(kind, name, names_checked(method))
 
 # %% ../../nbs/internals/numerics/validation.ipynb #4a7e5791
 def is_number(value: object) -> TypeGuard[float]:

@@ -1,5 +1,7 @@
 """Arguments of constructors that are refused, alone and together."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -285,6 +287,24 @@ def test_a_misspelt_argument_is_answered_by_its_name(kind, name, meant):
     words = rf"{kind.__name__} has no argument '{name}'. Did you mean {meant}\?"
     with pytest.raises(TypeError, match=words):
         kind(**{name: 3})
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "words"),
+    [
+        ("fit", "sample_wieght", "Did you mean 'sample_weight'?"),
+        ("predict", "return_sd", "Did you mean 'return_std'"),
+        ("predict_interval", "levels", "Did you mean 'level'?"),
+        ("leave_one_out", "group", "Did you mean 'groups'?"),
+        ("predict_f", "input_sd", "Did you mean 'input_std'?"),
+        ("predict_gradient", "weights", "It has X."),
+        ("summary", "colour", "It has none."),
+    ],
+)
+def test_a_misspelt_argument_of_a_method_is_answered_by_its_name(method, name, words):
+    message = f"SparsePEPRegressor.{method} has no argument '{name}'. {words}"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        getattr(SparsePEPRegressor(), method)(**{name: X})
 
 
 def test_an_unknown_argument_is_answered_by_all_names():
