@@ -269,7 +269,7 @@ REFUSED = {  # cells, words of the message, what the user says
         ["'3/1/2024'", "`column_types={'a': 'D/M/Y'}`"],
     ),
     "infinity in text": (["1", "inf"] * 6, ["'inf'", "finite"]),
-    "objects": ([{}, 1] * 6, ["'a'", "objects"]),
+    "objects": ([{}, 1] * 6, ["'a'", "a dict"]),
     "objects of different kinds": (["x", 1] * 6, ["'a'", "1"]),
     "complex numbers": ([1j, 2.0] * 6, ["'a'", "1j"]),
     **{
