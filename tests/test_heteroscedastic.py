@@ -95,3 +95,11 @@ def test_only_the_mean_has_the_units_of_y():
     mean, std = scaled.predict(X, return_std=True)
     assert error(mean, found[0][:, 0]) < 1e-12
     assert np.all(std**2 > found[1][:, 0])
+
+
+def test_the_summary_says_that_the_posterior_is_a_product():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 3, size=(20, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=20)
+    model = SparsePEP(HeteroscedasticGaussian(), n_inducing=4, max_iter=2)
+    assert "their correlation is lost" in model.fit(X, y).summary()

@@ -60,6 +60,7 @@ def rows_of_race(record: Diagnostics) -> Lines:
 
 
 FORMS = {True: "one joint posterior of their contrasts", False: "a posterior for each"}
+PRODUCT = "the posterior is a product over them, their correlation is lost"
 
 
 def number_of_functions(state: FittedState) -> int:
@@ -88,6 +89,8 @@ def rows_of_model(state: FittedState) -> Lines:
     posterior = []
     if "coupled" in state.report.diagnostics:
         posterior.append(("classes", FORMS[state.likelihood.is_coupled]))
+    elif state.likelihood.n_latent > 1:
+        posterior.append(("latent functions", PRODUCT))
     return [
         ("model", f"{state.kind.__name__}, {type(state.likelihood).__name__} likelihood"),
         ("power", power),
