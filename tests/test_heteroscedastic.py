@@ -11,6 +11,7 @@ from sparse_pep import SparsePEP
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.likelihoods import HeteroscedasticGaussian
+from sparse_pep.training import LBFGS
 
 LIKELIHOOD = HeteroscedasticGaussian(0.3, 0.8)
 
@@ -101,5 +102,7 @@ def test_the_summary_says_that_the_posterior_is_a_product():
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 3, size=(20, 1))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=20)
-    model = SparsePEP(HeteroscedasticGaussian(), n_inducing=4, max_iter=2)
+    model = SparsePEP(
+        likelihood=HeteroscedasticGaussian(), n_inducing=4, training=LBFGS(max_iter=2)
+    )
     assert "their correlation is lost" in model.fit(X, y).summary()
