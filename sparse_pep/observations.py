@@ -33,6 +33,7 @@ from sparse_pep.numerics.validation import (
     inputs_2d,
     is_number,
     require_finite,
+    require_whole,
     short_repr,
 )
 
@@ -615,22 +616,26 @@ def joined_rules(rules: Sequence[tuple[ndarray, ndarray]]) -> tuple[ndarray, nda
     return np.stack(points), np.stack(weights)
 
 # %% ../nbs/22_observations.ipynb #358835d8
-def box_rule(low: ndarray, high: ndarray) -> tuple[ndarray, ndarray]:
-    """Points (N, Q, D) and weights (N, Q) of averages over N boxes with these corners (N, D)."""
+def box_rule(low: ndarray, high: ndarray, n_nodes: int | None) -> tuple[ndarray, ndarray, int]:
+    """Points (N, Q, D) and weights (N, Q) of averages over N boxes with these corners (N, D), and
+    the number of nodes along each side that has a length: `n_nodes`, unless it is None.
+    """
     sides = np.flatnonzero(np.any(high > low, axis=0))
     if len(sides) > MOST_SIDES:
         raise ValueError(
             f"boxes must have at most {MOST_SIDES} sides with a length; got {len(sides)}: give "
             "`points` and `weights` of your own to WeightedSum."
         )
-    n_nodes = min(20, max(2, round(64 ** (1.0 / max(len(sides), 1)))))
+    if n_nodes is None:
+        n_nodes = min(20, max(2, round(64 ** (1.0 / max(len(sides), 1)))))
     nodes, shares = np.polynomial.legendre.leggauss(n_nodes)
     places = np.full((n_nodes ** len(sides), low.shape[1]), 0.5)
     weights = np.ones(len(places))
     for side, number in zip(sides, np.indices((n_nodes,) * len(sides)), strict=True):
         places[:, side] = 0.5 * (1.0 + nodes[number.ravel()])
         weights *= 0.5 * shares[number.ravel()]
-    return low[:, None] + places * (high - low)[:, None], np.tile(weights, (len(low), 1))
+    points = low[:, None] + places * (high - low)[:, None]
+    return points, np.tile(weights, (len(low), 1)), n_nodes
 
 
 def checked_weights(points: ndarray, weights: ndarray) -> ndarray:
@@ -677,6 +682,8 @@ class WeightedSum(Observation):
     points: ndarray
     weights: ArrayLike
     y: ArrayLike | None = None
+    # the largest sides, as two corners (D,), and the nodes along each, if it is over boxes
+    boxes: tuple[ndarray, ndarray, int] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         points = as_floats(self.points, "points")
@@ -688,19 +695,38 @@ class WeightedSum(Observation):
 
     @classmethod
     def over_boxes(
-        cls, low: ArrayLike, high: ArrayLike, y: ArrayLike | None = None, total: bool = False
+        cls,
+        low: ArrayLike,
+        high: ArrayLike,
+        y: ArrayLike | None = None,
+        total: bool = False,
+        n_nodes: int | None = None,
     ) -> "WeightedSum":
         """Averages, or with `total` integrals, over boxes with the corners `low` and `high` (N, D),
-        by Gauss–Legendre nodes: 20 for an interval, 8 along each side of a rectangle.
+        by `n_nodes` Gauss–Legendre nodes along each side: by default 20 for an interval, 8 for a
+        rectangle. Take at least 1.6 for each lengthscale in a side; with fewer the result is wrong.
         """
+        if n_nodes is not None:
+            n_nodes = require_whole(n_nodes, "n_nodes", 2, 1000)
         low = inputs_2d(low, "low")
         high = inputs_2d(high, "high")
         if low.shape != high.shape or not np.all(low <= high):
             raise ValueError("`low` and `high` must be corners (N, D) of boxes, with low <= high.")
-        points, weights = box_rule(low, high)
+        points, weights, n_nodes = box_rule(low, high, n_nodes)
+        widest = np.argmax(high - low, axis=0), np.arange(low.shape[1])
+        boxes = (low[widest], high[widest], n_nodes)
         if total:
             weights = weights * np.prod(high - low, axis=1, keepdims=True)
-        return cls(points, weights, y)
+        return cls(points, weights, y, boxes=boxes)
+
+    def along(self, side: int, n_nodes: int) -> "WeightedSum":
+        """The average over the widest of the boxes along one side, with this many nodes."""
+        low, high, _ = self.boxes or (self.X[0], self.X[0], 0)
+        first = 0.5 * (low + high)
+        last = first.copy()
+        first[side] = low[side]
+        last[side] = high[side]
+        return WeightedSum.over_boxes(first[None], last[None], n_nodes=n_nodes)
 
     @classmethod
     def over_polygons(

@@ -2,6 +2,7 @@
 differences together.
 """
 
+import warnings
 from dataclasses import replace
 from math import factorial
 
@@ -11,6 +12,7 @@ import pytest
 from conftest import exact_numbers
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error
+from scipy.special import erf
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -440,6 +442,43 @@ def test_rules_are_exact_for_their_polynomials():
         even = np.sum(box.weights * box.points[..., 0] ** (2 * i))
         assert_allclose(even, 1.0 / (2 * i + 1), rtol=1e-12)
     assert np.all(box.points[..., 1] == 2.0)
+
+
+@pytest.mark.parametrize(
+    "n_nodes, width, rtol", [(None, 12.0, 1e-6), (120, 73.0, 1e-6), (8, 4.0, 1e-6)]
+)
+def test_averages_over_wide_boxes_have_the_variance_of_the_closed_form(n_nodes, width, rtol):
+    """Of a squared exponential kernel over `width` lengthscales, by the error function."""
+    box = WeightedSum.over_boxes([[0.0]], [[width]], n_nodes=n_nodes)
+    distance = box.points[0] - box.points[0].T
+    found = box.weights[0] @ np.exp(-0.5 * distance**2) @ box.weights[0]
+    exact = np.sqrt(2.0 * np.pi) * width * erf(width / np.sqrt(2.0))
+    exact -= 2.0 * (1.0 - np.exp(-0.5 * width**2))
+    assert_allclose(found, exact / width**2, rtol=rtol)
+
+
+@pytest.mark.parametrize("n_nodes", [0, 1, -3, 2.5, np.nan, np.inf, "20", True])
+def test_numbers_of_nodes_that_are_none_are_refused(n_nodes):
+    with pytest.raises(ValueError, match="`n_nodes` must be"):
+        WeightedSum.over_boxes([[0.0]], [[1.0]], n_nodes=n_nodes)
+
+
+def test_too_few_nodes_for_a_wide_box_are_warned_of():
+    X = np.linspace(0.0, 365.0, 60)[:, None]
+    kernel = SquaredExponential(1.0, 5.0)
+    model = SparsePEPRegressor(kernel=kernel, n_inducing=20, training=None, random_state=0)
+    year = [[0.0]], [[365.0]]
+    box = WeightedSum.over_boxes(*year)
+    fine = WeightedSum.over_boxes(*year, n_nodes=160)
+    words = "20 nodes along column 0 are too few .* Pass at least `n_nodes=80`"
+    with pytest.warns(UserWarning, match=words):
+        model.fit([Value(X, np.sin(X[:, 0])), replace(box, y=[0.0])])
+    with pytest.warns(UserWarning, match=words):
+        model.predict_f(box)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_f(fine)
+        model.predict_f(WeightedSum(box.points, box.weights))
 
 
 def test_a_fit_starts_well_where_only_totals_are_known():

@@ -34,7 +34,7 @@ from sparse_pep.estimators.ingest import (
     require_use_of_rows,
 )
 from .inputs import InputColumns
-from .predict import errors_of_inputs
+from .predict import errors_of_inputs, warn_of_nodes
 from sparse_pep.estimators.starting import (
     number_of_points,
     require_trainable_units,
@@ -306,6 +306,8 @@ class PowerEPEstimator(FittedEstimator):
                 result, trained = train_as_asked(start, measured, options, run)
                 state = self._concluded(columns, encoder, trained, result, run)
             publish(self, state)
+            for observation in raw.observations:
+                warn_of_nodes(state, observation)
             warn_of_training(result, run.clock)
         return self
 

@@ -27,9 +27,15 @@ from .state import FittedState
 from ..inference import Rows
 from ..likelihoods import Likelihood
 from ..likelihoods.heteroscedastic import GaussianByRow
-from ..model import predictive_log_density, stack_if_several
-from ..numerics.validation import as_floats, require_each, require_finite, short_repr
-from ..observations import SIGN, Observation, Observed
+from ..model import predictive_log_density, stack_if_several, value_kernel_and_likelihood
+from sparse_pep.numerics.validation import (
+    as_floats,
+    require_each,
+    require_finite,
+    short_repr,
+    warn_caller,
+)
+from ..observations import SIGN, Observation, Observed, Value, WeightedSum
 from ..posterior.draws import SampledFunctions, coupled_draws, sampled_functions
 from ..posterior.local import LocalRows, local_covariance, local_predict, local_sum
 
@@ -151,6 +157,39 @@ def block_numbers(local: LocalRows | None, blocks: ArrayLike, n_rows: int) -> nd
     return numbers
 
 
+MOST_NODES = 640  # along a side, of those that a warning proposes
+
+
+def warn_of_nodes(state: FittedState, observation: Observation) -> None:
+    """Warn of boxes along a side of which there are too few nodes for the kernel."""
+    if not isinstance(observation, WeightedSum) or observation.boxes is None:
+        return
+    low, high, n_nodes = observation.boxes
+    for side in np.flatnonzero(high > low):
+        needed = n_nodes
+        wrong = variance_ratio(state, observation, side, n_nodes)
+        while needed < MOST_NODES and abs(variance_ratio(state, observation, side, needed)) > 0.05:
+            needed *= 2
+        if needed > n_nodes:
+            warn_caller(
+                f"WeightedSum.over_boxes: {n_nodes} nodes along column {side} are too few for the "
+                f"widest box: with twice as many, the prior variance of the average changes by "
+                f"{abs(wrong):.0%}. Pass at least `n_nodes={needed}`.",
+                UserWarning,
+            )
+
+
+def variance_ratio(state: FittedState, boxes: WeightedSum, side: int, n_nodes: int) -> float:
+    """By which part twice as many nodes change the prior variance of an average along a side. An
+    average that the kernel keeps at zero has none.
+    """
+    kernel = Observed(value_kernel_and_likelihood(state.model)[0], state.columns.n_inputs)
+    corner = Value(boxes.boxes[1][None]) if boxes.boxes else boxes
+    asked = (boxes.along(side, n_nodes), boxes.along(side, 2 * n_nodes), corner)
+    few, many, value = (kernel.diag(state.encoder.inputs(part.rows()))[0] for part in asked)
+    return float((many - few) / max(few, 1e-9 * value, np.finfo(float).tiny))
+
+
 def functional_moments(state: FittedState, observation: Observation) -> Moments:
     """Mean and variance of a functional of f, in the shapes of `latent_moments` and in the model's
     units.
@@ -169,6 +208,7 @@ def functional_moments(state: FittedState, observation: Observation) -> Moments:
             f"`X` of {type(observation).__name__} has the columns {short_repr(observation.names)}; "
             f"the model was fitted to {short_repr(fitted)}: give these, in this order."
         )
+    warn_of_nodes(state, observation)
     if not model.kernel.of_functionals:
         model = replace(model, kernel=Observed(model.kernel, D))
     local = state.local
