@@ -165,7 +165,7 @@ def warn_of_nodes(state: FittedState, observation: Observation) -> None:
     if not isinstance(observation, WeightedSum) or observation.boxes is None:
         return
     low, high, n_nodes = observation.boxes
-    for side in np.flatnonzero(high > low):
+    for side in np.flatnonzero(high > low).tolist():
         needed = n_nodes
         wrong = variance_ratio(state, observation, side, n_nodes)
         while needed < MOST_NODES and abs(variance_ratio(state, observation, side, needed)) > 0.05:
