@@ -103,7 +103,7 @@ def require_one_scale(options: Arguments, data: Data) -> None:
 
 def require_measured(options: Arguments, data: Data, likelihood: Likelihood) -> None:
     """Raise a ValueError before training if all targets are limits on the same side: the evidence
-    then rises without end.
+    then rises without bound.
     """
     if options.training is None or not data.in_memory:
         return

@@ -59,7 +59,7 @@ def training_of(options: Arguments, data: Data) -> Strategy:
     """What trains the parameters, with inducing points and a power that are given."""
     is_first = data.memory is None
     if options.training is None or (is_first and np.all(data.constant)):
-        return keep_parameters  # the evidence of a constant rises without end
+        return keep_parameters  # the evidence of a constant rises without bound
     keeps = options._on_neighbours or data.neighbours is not None
     if keeps and not is_first:
         return keep_parameters
