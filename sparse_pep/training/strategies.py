@@ -229,8 +229,8 @@ def copies_text(problem: Problem) -> str:
     if n_copies == 0:
         return ""
     return (
-        f" {n_copies} rows equal another row of their block, and the evidence rises without bound as "
-        "each predicts its copy: give such rows once, with their number as `sample_weight`."
+        f" {n_copies} rows equal another row of their block, and the evidence rises without bound "
+        "as each predicts its copy: give such rows once, with their number as `sample_weight`."
     )
 
 # %% ../../nbs/19c_strategies.ipynb #f0ddbea4
