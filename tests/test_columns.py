@@ -3,6 +3,7 @@ model remembers.
 """
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -15,7 +16,14 @@ from sklearn.base import clone
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data import columns as module
 from sparse_pep.data.cells import cells_of, days_of, to_number
-from sparse_pep.data.columns import Columns, ColumnStats, columns_if_mixed, readings
+from sparse_pep.data.columns import (
+    Columns,
+    ColumnStats,
+    column_of,
+    columns_if_mixed,
+    readings,
+    stats_of_texts,
+)
 from sparse_pep.estimators.ingest import RawData
 from sparse_pep.estimators.persistence import FORMAT_VERSION
 from sparse_pep.numerics.files import read_archive, write_archive
@@ -631,3 +639,19 @@ def test_codes_with_zeros_before_them_are_labels_unless_asked_for_as_numbers():
     (column,) = Columns.of(table, {"zip": "number"}).columns
     assert column.kind == "number"
     assert "without the zeros before '01234'" in column.done
+
+
+@pytest.mark.parametrize("form", ["PT{}H", "P{}DT2H", "kg {}", "Rs. {}", "FY{}", "{}/21"])
+def test_numbers_behind_letters_are_never_names_in_silence(form):
+    texts = [form.format(k) for k in range(1960, 2000) for _ in range(3)]
+    seen = stats_of_texts(cells_of(pd.DataFrame({"c": texts}), ["c"])["c"])
+    if form[0] in "F{":
+        assert f"{texts[0]!r} is read as a name" in column_of("c", seen).done
+        return
+    with pytest.raises(ValueError, match=rf"{re.escape(texts[0])}', numbers with .* write "):
+        column_of("c", seen)
+
+
+def test_a_few_durations_are_levels_that_are_said():
+    seen = stats_of_texts(cells_of(pd.DataFrame({"c": ["PT1H", "PT15M"] * 20}), ["c"])["c"])
+    assert column_of("c", seen).done.endswith("'PT1H' is read as a name, not as a duration")

@@ -116,6 +116,10 @@ ODD = {  # column, warning
         DAYS.strftime("%Y%m%d1259").astype(int),
         "minutes in the form 202101011259",
     ),
+    "weeks": (
+        (np.arange(40) * 5 // 52 + 2015) * 100 + np.arange(40) * 5 % 52 + 1,
+        "weeks in the form 201501",
+    ),
     "no month": (np.arange(199980, 200020), ""),
     "no day": (20210101 + np.arange(40), ""),
 }

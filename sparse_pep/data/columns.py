@@ -237,6 +237,8 @@ ODD = {  # numbers that a person must correct; the first pattern that matches co
     "year": r"\d\d?([-/.])\d\d?\1\d\d(?:[ T].*)?|(?:[1-4]Q|Q[1-4])[- /']?\d\d",
     "part": rf"{NAMED}[-/ .']{{1,2}}\d\d?|\d\d?[-/ .]{{1,2}}{NAMED}",
     "duration": r"-?(?:\d+ days?,? )?\d+:\d\d(?::\d\d(?:\.\d+)?)?",
+    "span": r"[-+]?P(?=T?\d)(?:\d+(?:[.,]\d+)?[YMWD])*(?:T(?:\d+(?:[.,]\d+)?[HMS])+)?",
+    "before": r"(?:kg|mg|lbs?|oz|km|cm|mm|ml|kWh|MWh|Rs\.?)\s?[-+]?\d[\d.,]*",
 }
 
 
@@ -551,6 +553,8 @@ REMEDIES = {  # for numbers that a person must correct
     "year": "a year of two digits; write four",
     "part": "a month and a day without a year, or a year of two digits; write it with four",
     "duration": "more hours than a day has; write durations as numbers, such as hours",
+    "span": "letters for its parts, as a duration; write durations as numbers, such as hours",
+    "before": "a unit; write them without it",
     "infinite": "infinity; a finite number is expected",
 }
 
@@ -579,7 +583,7 @@ def may_be_levels(seen: ColumnStats, odd: Collection[str]) -> bool:
     """Whether a column of `odd` numbers may be one of names: of a few levels, or with many words
     after the numbers, as addresses have.
     """
-    if has_few_levels(seen) and {"mark", "measure", "part"}.issuperset(odd):
+    if has_few_levels(seen) and {"mark", "measure", "part", "span"}.issuperset(odd):
         return True
     return "measure" in odd and not has_few_units(seen)
 
@@ -753,15 +757,19 @@ def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
 
 CODED = "zeros before other digits are kept"
 UNREAD = "read as a name"
-NUMBER_WITHIN = r"\W*\d.*\D.*"  # of a text that is no plain number, but begins as one
+NUMBER_WITHIN = (  # of a text that is no plain number, but begins as one, or with a fiscal year
+    r"\W*\d.*\D.*|(?:FY|CY)[ -]?\d\d.*"
+)
 
 
 def hint_of(seen: ColumnStats, few: bool = False) -> str:
     """What is said of texts that may be numbers or dates although they are taken for names; if
-    there are but a `few`, of codes only.
+    there are but a `few`, of codes and durations only.
     """
     if seen.form("code").count:
         return f"; the {CODED}, as in {seen.form('code').example!r}"
+    if span := seen.form("span").example:
+        return f"; {span[:40]!r} is {UNREAD}, not as a duration"
     texts = pd.Series([*seen.texts], dtype=object)
     begins = texts.str.fullmatch(NUMBER_WITHIN).to_numpy(bool)
     if few or not len(texts) or np.mean(begins) < MOST_ROWS:

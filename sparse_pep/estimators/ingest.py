@@ -306,6 +306,14 @@ def has_digits(values: ndarray, pairs: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
+def are_weeks(column: NumberColumn) -> bool:
+    """Whether numbers are years and weeks such as 202152, of more than one year."""
+    least, most = column.ends
+    years = 1900.0 <= least // 100.0 < most // 100.0 <= 2100.0
+    several = len(np.unique(column.values)) > ENOUGH_ROWS
+    return years and several and has_digits(column.values, [(1, 53)])
+
+
 def form_of_digits(column: NumberColumn) -> str:
     """What the digits of whole numbers say as a time, in words; "" if nothing."""
     least, most = column.ends
@@ -315,6 +323,8 @@ def form_of_digits(column: NumberColumn) -> str:
     for form, (first, last, pairs) in DIGITS_OF_TIMES.items():
         if first <= least and most <= last and has_digits(values, pairs):
             return f"{form} {values[0]:.0f}"
+    if are_weeks(column):
+        return f"weeks in the form {values[0]:.0f}"
     named = 0.0 <= least and most <= 2400.0 and CLOCK.search(column.name)
     if named and has_digits(values, [(0, 59)]) and len(np.unique(values)) > ENOUGH_ROWS:
         return f"times of day in the form {most:.0f}"
