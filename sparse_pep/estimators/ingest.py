@@ -306,12 +306,13 @@ def has_digits(values: ndarray, pairs: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
-def are_weeks(column: NumberColumn) -> bool:
-    """Whether numbers are years and weeks such as 202152, of more than one year."""
+def form_of_weeks(column: NumberColumn) -> str:
+    """What numbers are in words, if they are weeks such as 202152, of several years; else ""."""
     least, most = column.ends
     years = 1900.0 <= least // 100.0 < most // 100.0 <= 2100.0
     several = len(np.unique(column.values)) > ENOUGH_ROWS
-    return years and several and has_digits(column.values, [(1, 53)])
+    weeks = years and several and has_digits(column.values, [(1, 53)])
+    return f"weeks in the form {column.values[0]:.0f}" if weeks else ""
 
 
 def form_of_digits(column: NumberColumn) -> str:
@@ -323,8 +324,6 @@ def form_of_digits(column: NumberColumn) -> str:
     for form, (first, last, pairs) in DIGITS_OF_TIMES.items():
         if first <= least and most <= last and has_digits(values, pairs):
             return f"{form} {values[0]:.0f}"
-    if are_weeks(column):
-        return f"weeks in the form {values[0]:.0f}"
     named = 0.0 <= least and most <= 2400.0 and CLOCK.search(column.name)
     if named and has_digits(values, [(0, 59)]) and len(np.unique(values)) > ENOUGH_ROWS:
         return f"times of day in the form {most:.0f}"
@@ -338,7 +337,7 @@ def form_of_times(column: NumberColumn) -> str:
         return ""
     fits = (form for form, (low, high) in COUNTED_TIMES.items() if low <= least and most <= high)
     counted = next(fits, "") if DATED.search(column.name) else ""
-    return form_of_digits(column) or counted
+    return form_of_digits(column) or form_of_weeks(column) or counted
 
 
 def warn_if_numbering(column: NumberColumn) -> None:
