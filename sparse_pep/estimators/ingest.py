@@ -311,8 +311,9 @@ def form_of_weeks(column: NumberColumn) -> str:
     least, most = column.ends
     years = 1900.0 <= least // 100.0 < most // 100.0 <= 2100.0
     several = len(np.unique(column.values)) > ENOUGH_ROWS
-    weeks = years and several and has_digits(column.values, [(1, 53)])
-    return f"weeks in the form {column.values[0]:.0f}" if weeks else ""
+    if years and several and has_digits(column.values, [(1, 53)]):
+        return f"weeks in the form {column.values[0]:.0f}"
+    return ""
 
 
 def form_of_digits(column: NumberColumn) -> str:
