@@ -431,6 +431,18 @@ def test_one_row_is_data_too(options):
         assert np.isclose(model.leave_one_out()[0], -0.5 * np.log(4.0 * np.pi * size**2))
 
 
+@pytest.mark.parametrize("value", [1e-6, 0.3, 1.0, -273.15, 1234.5678, 3.7e9])
+@pytest.mark.parametrize("n", [7, 20])
+def test_a_constant_target_has_the_size_of_its_value_as_scale_in_any_unit(value, n):
+    """Also where the mean of the rows is not the value to the last digit."""
+    model = SparsePEPRegressor(n_inducing=5, random_state=0)
+    with pytest.warns(UserWarning, match="one value only"):
+        model.fit(np.linspace(0.0, 1.0, n)[:, None], np.full(n, value))
+    mean, std = model.predict([[0.5], [1e9]], return_std=True)
+    assert_array_equal(mean, value)
+    assert 1.0 < std[0] / abs(value) < std[1] / abs(value) < 1.5
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -169,16 +169,13 @@ def moments_of(values: ndarray, weight: ndarray) -> Moments:
     """Weighted moments of the columns of `values` (n, D), with the weights (n,)."""
     total = float(weight.sum())
     mean = weight @ values / total if total > 0.0 else np.zeros(values.shape[1])
+    counted = values if np.all(weight) else values[weight > 0.0]
+    least = np.min(counted, axis=0, initial=np.inf)
+    most = np.max(counted, axis=0, initial=-np.inf)
+    mean = np.where(least == most, least, mean)  # a constant, without what rounding adds
     square = values - mean
     square *= square
-    counted = values if np.all(weight) else values[weight > 0.0]
-    return Moments(
-        weight=total,
-        mean=mean,
-        square=weight @ square,
-        least=np.min(counted, axis=0, initial=np.inf),
-        most=np.max(counted, axis=0, initial=-np.inf),
-    )
+    return Moments(weight=total, mean=mean, square=weight @ square, least=least, most=most)
 
 
 def moments_piece(piece: Rows) -> tuple[Moments, Moments]:
