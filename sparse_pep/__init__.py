@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 __all__ = ["SparsePEPRegressor", "SparsePEPClassifier", "SparsePEP", "LBFGS", "Adam", "load"]
 
 
-PLACES = frozenset("datasets features kernels likelihoods means observations plots priors".split())
+MODULES = frozenset("datasets features kernels likelihoods means observations plots priors".split())
 
 
 def __getattr__(name: str):
     """An estimator, an optimiser, or a module of what they take, imported when it is first used,
     because loading scikit-learn takes most of a second.
     """
-    if name in PLACES:
+    if name in MODULES:
         return import_module(f"sparse_pep.{name}")
     if name in __all__:
         home = "training" if name in ("LBFGS", "Adam") else "estimators"
@@ -31,4 +31,4 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     """What people call: the estimators, `load`, and the modules of what they take."""
-    return [*__all__, *sorted(PLACES), "__doc__", "__version__"]
+    return [*__all__, *sorted(MODULES), "__doc__", "__version__"]

@@ -381,10 +381,10 @@ class Observation:
         y = np.asarray(vars(self)["y"])
         if divided:
             y = y / self.share
-        own, term = np.nonzero(self.terms[..., -1])
-        if not len(own):
+        row, term = np.nonzero(self.terms[..., -1])
+        if not len(row):
             return self.X, y
-        return self.terms[own, term, :-1], y[own]
+        return self.terms[row, term, :-1], y[row]
 
     def rows(self, group: int = 0) -> ndarray:
         """The rows (N, 2D + 2 or more) that describe the functionals, see `Observed`."""
@@ -603,9 +603,10 @@ def fewer_points(points: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
     low_degree = np.add.outer(np.arange(DEGREE + 1), np.arange(DEGREE + 1)).ravel() <= DEGREE
     basis = basis[:, low_degree]
     chosen = np.unique(np.linspace(0, len(points) - 1, CANDIDATES).astype(int))
-    few, _ = nnls(basis[chosen].T, weights @ basis / weights.sum())
-    kept = few > 0.0
-    return points[chosen][kept], few[kept] * weights.sum()
+    area = weights.sum()
+    shares, _ = nnls(basis[chosen].T, weights @ basis / area)
+    positive = shares > 0.0
+    return points[chosen][positive], area * shares[positive]
 
 
 def joined_rules(rules: Sequence[tuple[ndarray, ndarray]]) -> tuple[ndarray, ndarray]:

@@ -3,6 +3,7 @@ differences together.
 """
 
 import warnings
+from copy import deepcopy
 from dataclasses import replace
 from math import factorial
 
@@ -474,11 +475,19 @@ def test_too_few_nodes_for_a_wide_box_are_warned_of():
     with pytest.warns(UserWarning, match=words):
         model.fit([Value(X, np.sin(X[:, 0])), replace(box, y=[0.0])])
     with pytest.warns(UserWarning, match=words):
+        deepcopy(model).partial_fit([replace(box, y=[0.0])])
+    with pytest.warns(UserWarning, match=words):
         model.predict_f(box)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict_f(fine)
         model.predict_f(WeightedSum(box.points, box.weights))
+
+
+def test_missing_targets_are_counted_by_sums_not_by_points():
+    sums = WeightedSum.over_boxes([[0.0], [1.0]], [[1.0], [2.0]], [np.nan, np.nan])
+    with pytest.raises(ValueError, match="nan in row 0, 2 such values"):
+        SparsePEPRegressor().fit([sums])
 
 
 def test_a_fit_starts_well_where_only_totals_are_known():

@@ -462,6 +462,7 @@ def test_gaps_of_counts_widen_where_training_had_none():
     table.loc[:100, "a"] = np.nan
     model = SparsePEP(**given).fit(table, counts)
     assert [place for place, *_ in model.columns_.filled] == [2]
+    assert "['a'] count as known" in dict(model.summary_rows())["filled cells"]
     assert np.median(model.predict_f(NEW)[1][EMPTY]) < 0.2
 
 

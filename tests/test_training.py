@@ -599,7 +599,7 @@ def test_a_power_near_1_is_kept_with_a_warning():
 
 @pytest.mark.parametrize("power", [1.0, 0.9])
 def test_rows_that_are_given_twice_in_a_block_are_warned_of_with_the_remedy(power):
-    """The evidence rises without end as each row predicts its copy."""
+    """The evidence rises without bound as each row predicts its copy."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 2))
     y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=100)

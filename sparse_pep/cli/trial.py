@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy import ndarray
 from numpy.typing import ArrayLike
-from scipy.stats import rankdata
+from sklearn.metrics import roc_auc_score
 
 from .options import CLASSIFIERS, NUMERIC, ModelOptions
 from .output import one_line_warnings
@@ -79,16 +79,17 @@ def score_rows(
 ) -> dict[str, float]:
     """The scores of a model, trained on the rows `train`, on the rows `test`, of counts with the
     `exposure` of these. For a regressor `RMSE`, `coverage` of the 90 % intervals, `SMSE` and
-    `SMLL`; for a classifier `error`, `AUC` if it has two classes, and `log loss`, the mean of
-    −log p(y) in nats, which others have as `NLL` in the place of the SMLL.
+    `SMLL`; for a classifier `error`, `AUC` if it has two classes and both occur, and `log loss`,
+    the mean of −log p(y) in nats, which others have as `NLL` in the place of the SMLL.
     """
     X_test = X.iloc[test] if isinstance(X, pd.DataFrame) else X[test]
     y_test = y[test]
     first, second = predictions(model, X_test, exposure=exposure)
     if isinstance(model, SparsePEPClassifier):
         scores = {"error": float(np.mean(y_test != first))}
-        if len(model.classes_) == 2:
-            scores["AUC"] = area_under_roc(y_test == model.classes_[1], second[:, 1])
+        is_last = y_test == model.classes_[-1]
+        if len(model.classes_) == 2 and 0 < np.sum(is_last) < len(is_last):
+            scores["AUC"] = float(roc_auc_score(is_last, second[:, 1]))
         return scores | {"log loss": -float(np.mean(model.predict_log_density(X_test, y_test)))}
     known = np.ones(len(y_test), dtype=bool)
     if isinstance(model.likelihood_, Weibull):
@@ -103,18 +104,6 @@ def score_rows(
     if isinstance(model, SparsePEPRegressor):
         return scores | {"SMLL": smll(y_test, first, second**2, y[train])}
     return scores | {"NLL": -model.score(X_test, y_test, exposure=exposure)}
-
-
-def area_under_roc(is_second: ndarray, probability: ndarray) -> float:
-    """The probability that a row of the second class has a higher `probability` (S,) of it than a
-    row of the first; NaN if all rows are of one class.
-    """
-    n_second = int(np.sum(is_second))
-    n_first = len(is_second) - n_second
-    if not n_first or not n_second:
-        return np.nan
-    ranks = rankdata(probability)[is_second]
-    return float((np.sum(ranks) - 0.5 * n_second * (n_second + 1)) / (n_first * n_second))
 
 
 def beats_constant(scores: Mapping[str, float], y_train: ndarray, y_test: ndarray) -> bool:

@@ -147,16 +147,20 @@ def spelled_plainly(texts: Iterable[str]) -> pd.Series:
     return column
 
 
-def days_in(texts: Sequence[str] | pd.Series, form: str) -> ndarray:
+def days_in(texts: Iterable[str], form: str) -> ndarray:
     """The dates (n,) in texts of this form, in days since the start of 1970 (times of day: as a
     fraction of a day); NaN where there is none. The hour is that of the place, unless another zone
-    is named. A column of pandas is taken as `spelled_plainly` already.
+    is named.
     """
-    column = texts if isinstance(texts, pd.Series) else spelled_plainly(texts)
+    return days_of_plain(spelled_plainly(texts), form)
+
+
+def days_of_plain(column: pd.Series, form: str) -> ndarray:
+    """The result of `days_in` for texts that are `spelled_plainly` already."""
     if form == "h:m":
         shape = r"\d\d?:\d\d(:\d\d(\.\d+)?)?( ?[AaPp][Mm])?"
         clocks = column.str.fullmatch(shape).to_numpy(bool)
-        return np.where(clocks, days_in("1970-1-1 " + column, "Y-M-D"), np.nan)
+        return np.where(clocks, days_of_plain("1970-1-1 " + column, "Y-M-D"), np.nan)
     parts = column.str.extract(rf"^{FORMS[form]}(?:[ T]+(?P<clock>\d\d?:\d\d.*))?$")
     days = np.full(len(column), np.nan)
     if not parts["year"].notna().any():

@@ -34,6 +34,7 @@ from sparse_pep.data.cells import (
     cells_of,
     days_in,
     days_of,
+    days_of_plain,
     frame_of,
     is_real,
     spelled_plainly,
@@ -267,7 +268,7 @@ def readings(texts: Sequence[str], decimal: str = ".") -> dict[str, ndarray]:
     plain = spelled_plainly(column[unread])
     for form in FORMS:
         values[form] = np.full(len(texts), np.nan)
-        values[form][unread] = days_in(plain, form)
+        values[form][unread] = days_of_plain(plain, form)
     unread &= np.all([np.isnan(values[form]) for form in FORMS], axis=0)
     for form, pattern in ODD.items():
         matches = unread & column.str.fullmatch(pattern).to_numpy(bool)

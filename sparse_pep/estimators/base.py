@@ -331,6 +331,8 @@ class PowerEPEstimator(FittedEstimator):
             result, data = train_as_asked(start, data, options, run)
             state = self._concluded(ingested.columns, earlier.encoder, data, result, run)
             publish(self, with_earlier_rows(state, earlier, data.rows.n_data))
+            for observation in raw.observations:
+                warn_of_nodes(state, observation)
             warn_of_training(result, run.clock)
         return self
 

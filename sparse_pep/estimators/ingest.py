@@ -695,6 +695,8 @@ def names_of(observations: Sequence[Observation]) -> ndarray | None:
 
 def data_of_values(options: Arguments, observations: Sequence[Observation], run: Run) -> Data:
     """The inputs and targets of observations as rows."""
+    for part in observations:  # before a target stands at each point of its sum
+        checked_targets(options._targets, vars(part)["y"])
     divided = options._targets.several and all(part.level for part in observations)
     inputs, targets = zip(*(part.values(divided) for part in observations), strict=True)
     rows = Rows(np.concatenate(inputs), checked_targets(options._targets, np.concatenate(targets)))

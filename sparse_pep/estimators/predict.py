@@ -167,27 +167,27 @@ def warn_of_nodes(state: FittedState, observation: Observation) -> None:
     low, high, n_nodes = observation.boxes
     for side in np.flatnonzero(high > low).tolist():
         needed = n_nodes
-        wrong = variance_ratio(state, observation, side, n_nodes)
-        while needed < MOST_NODES and abs(variance_ratio(state, observation, side, needed)) > 0.05:
+        change = variance_change(state, observation, side, n_nodes)
+        while needed < MOST_NODES and abs(variance_change(state, observation, side, needed)) > 0.05:
             needed *= 2
         if needed > n_nodes:
             warn_caller(
                 f"WeightedSum.over_boxes: {n_nodes} nodes along column {side} are too few for the "
                 f"widest box: with twice as many, the prior variance of the average changes by "
-                f"{abs(wrong):.0%}. Pass at least `n_nodes={needed}`.",
+                f"{abs(change):.0%}. Pass at least `n_nodes={needed}`.",
                 UserWarning,
             )
 
 
-def variance_ratio(state: FittedState, boxes: WeightedSum, side: int, n_nodes: int) -> float:
-    """By which part twice as many nodes change the prior variance of an average along a side. An
-    average that the kernel keeps at zero has none.
+def variance_change(state: FittedState, boxes: WeightedSum, side: int, n_nodes: int) -> float:
+    """The relative change of the prior variance of an average along a side with twice as many
+    nodes, or 0 for an average that the kernel keeps at zero.
     """
     kernel = Observed(value_kernel_and_likelihood(state.model)[0], state.columns.n_inputs)
     corner = Value(boxes.boxes[1][None]) if boxes.boxes else boxes
     asked = (boxes.along(side, n_nodes), boxes.along(side, 2 * n_nodes), corner)
-    few, many, value = (kernel.diag(state.encoder.inputs(part.rows()))[0] for part in asked)
-    return float((many - few) / max(few, 1e-9 * value, np.finfo(float).tiny))
+    coarse, fine, value = (kernel.diag(state.encoder.inputs(part.rows()))[0] for part in asked)
+    return float((fine - coarse) / max(coarse, 1e-9 * value, np.finfo(float).tiny))
 
 
 def functional_moments(state: FittedState, observation: Observation) -> Moments:

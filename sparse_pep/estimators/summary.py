@@ -13,6 +13,7 @@ import numpy as np
 
 from .advice import advice
 from .state import Diagnostics, FittedState
+from ..numerics.validation import short_repr
 
 # %% auto #0
 __all__ = []
@@ -60,7 +61,7 @@ def rows_of_race(record: Diagnostics) -> Lines:
 
 
 FORMS = {True: "one joint posterior of their contrasts", False: "a posterior for each"}
-PRODUCT = "the posterior is a product over them, their correlation is lost"
+PRODUCT = "the posterior is a product over them: their correlation is lost"
 
 
 def number_of_functions(state: FittedState) -> int:
@@ -96,7 +97,24 @@ def rows_of_model(state: FittedState) -> Lines:
         ("power", power),
         ("inducing variables", variables),
         *posterior,
+        *rows_of_gaps(state),
     ]
+
+
+def rows_of_gaps(state: FittedState) -> Lines:
+    """The row about empty cells that were filled, if training could not take their errors."""
+    table = state.columns.table
+    if table is None:
+        return []
+    known = [
+        column.name
+        for column in table.columns
+        if column.gaps and column.kind in ("number", "date") and not column.spread
+    ]
+    if not known:
+        return []
+    names = short_repr(known)
+    return [("filled cells", f"of {names} count as known: their variance is not in this fit")]
 
 
 def rows_of_growth(record: Diagnostics) -> Lines:

@@ -6,19 +6,14 @@
 __all__ = []
 
 # %% ../../nbs/internals/numerics/validation.ipynb #9ef8df36
-import atexit
 import difflib
 import functools
 import inspect
 import math
-import multiprocessing
 import re
 import sys
-import tempfile
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from types import FrameType
 from typing import TypeGuard, TypeVar
 
@@ -351,9 +346,13 @@ def require_kind(part: object, kinds: Mapping[str, type], argument: str) -> None
         )
 
 # %% ../../nbs/internals/numerics/validation.ipynb #889f960a
+INNER = ("sparse_pep.", "sklearn.", "joblib.")  # modules between the user's line and a warning
+SAID: set[tuple[str, str, int]] = set()  # through others: the kind of a message, and the line
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Issue a warning that points to the line outside the package that called it, or that called
-    scikit-learn or joblib, through which a warning of a kind is issued once for each line.
+    scikit-learn or joblib, through which a process issues a warning of a kind once for each line.
     """
     frame: FrameType | None = sys._getframe(1)
     level = 2
@@ -364,13 +363,11 @@ def warn_caller(message: str, category: type[Warning]) -> None:
         level += 1
     if through_others and not asks_for_all(category):
         place = (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
-        if is_repeated((re.sub(r"[-+.\d]+", "#", message), *place)):
+        said = (re.sub(r"[-+.\d]+", "#", message), *place)
+        if said in SAID:
             return
+        SAID.add(said)
     warnings.warn(message, category, stacklevel=level)
-
-
-INNER = ("sparse_pep.", "sklearn.", "joblib.")  # modules between the user's line and a warning
-SAID: set[tuple[str, str, int]] = set()  # through others: the kind of a message, and the line
 
 
 def asks_for_all(category: type[Warning]) -> bool:
@@ -378,22 +375,4 @@ def asks_for_all(category: type[Warning]) -> bool:
     for action, message, kind, module, line in warnings.filters:
         if issubclass(category, kind) and not (message or module or line):
             return action in ("always", "all", "error")
-    return False
-
-
-def is_repeated(kind: tuple[str, str, int]) -> bool:
-    """Whether this process, or another one with the same parent, has said this before."""
-    if kind in SAID:
-        return True
-    SAID.add(kind)
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return False
-    name = f"sparse_pep-{parent.pid}-{zlib.crc32(repr(kind).encode()):x}"
-    mark = Path(tempfile.gettempdir(), name)
-    try:
-        mark.touch(exist_ok=False)
-    except OSError as error:
-        return isinstance(error, FileExistsError)
-    atexit.register(mark.unlink, missing_ok=True)
     return False

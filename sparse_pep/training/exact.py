@@ -172,8 +172,8 @@ def jitter_below_noise(model: Model, X: ndarray, most: float) -> float:
     if not model.likelihood.sites_known:
         return most
     noise = np.min(np.asarray(model.likelihood.noise_variance))
-    least = max(LEAST_JITTER, SMALL_SHARE * noise / np.max(model.kernel.diag(X)))
-    return float(min(most, least))
+    jitter = SMALL_SHARE * noise / np.max(model.kernel.diag(X))
+    return float(np.clip(jitter, LEAST_JITTER, most))
 
 # %% ../../nbs/19e_exact.ipynb #c814c26c
 @one_blas_thread()
@@ -373,17 +373,17 @@ class WithFewRows:
         """The result of training, with a jitter that is small beside the noise."""
         X = np.unique(self.rows.X, axis=0)
         known = model.likelihood.sites_known
-        fixed = replace(options, fixed={*options.fixed, "features.Z"})
+        at_rows = replace(options, fixed={*options.fixed, "features.Z"})
         if model.kernel.of_functionals:
             return self.otherwise(model, problem, options, rng, clock)
         if not self.are_all or len(X) > len(model.features):
             if known and self.starts_are_open:
-                model = self.from_better_start(model, fixed, clock)
+                model = self.from_better_start(model, at_rows, clock)
             return self.otherwise(model, problem, options, rng, clock)
         if not known:
-            return self.otherwise(model, problem, fixed, rng, clock)
+            return self.otherwise(model, problem, at_rows, rng, clock)
         evidence = ExactEvidence(*with_distinct_inputs(self.rows))
-        found = highest_of(self.results(model, evidence, fixed, clock), self.rows)
+        found = highest_of(self.results(model, evidence, at_rows, clock), self.rows)
         if found is None:
             return self.otherwise(model, problem, options, rng, clock)
         jitter = jitter_below_noise(found.model, X, problem.jitter)
