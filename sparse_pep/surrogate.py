@@ -20,10 +20,10 @@ def principal_observations(
     posterior: Posterior, precision: ndarray, faint: bool = False
 ) -> tuple[ndarray, ndarray, float]:
     """Weights (R, M) and observations (R,) with noise of variance 1 whose posterior is
-    `posterior`, and their log evidence, in nats; of K functions with a joint posterior, whose
-    `precision` is (KM, KM), the weights are (R, KM).
+    `posterior`, and their log evidence, in nats; of C functions with a joint posterior, whose
+    `precision` is (CM, CM), the weights are (R, CM).
 
-    `precision` is V diag(τ) Vᵀ (M, M). With K outputs the observations are (R, K). Directions
+    `precision` is V diag(τ) Vᵀ (M, M). With C outputs the observations are (R, C). Directions
     whose eigenvalue χ cannot be told from 0 are left out. The component of V ν in such a
     direction may be as large as √χ, far above rounding; with `faint` these directions are
     kept, with the smallest eigenvalue that can be told from 0. Cost O(M³).

@@ -248,7 +248,7 @@ class OuterSites(NamedTuple):
     """The sites of G blocks of size b, which follow from known or searched sites of their rows."""
 
     precision: ndarray  # T (G, b, b)
-    shift: ndarray  # ν (G, b), or (G, b, K) for K outputs
+    shift: ndarray  # ν (G, b), or (G, b, C) for C outputs
     terms: ndarray  # (G,), of log Z, in nats
     root: ndarray | None = None  # R (G, b, b) with T = RRᵀ, for Gaussian noise
     # E (G, b, b), the covariance of f given u under the tilted density, for other likelihoods
@@ -263,10 +263,10 @@ def gaussian_block_sites(
     share: ndarray | None = None,
 ) -> OuterSites:
     """Sites of G blocks of size b at the fixed point, for Gaussian noise: T = R Rᵀ, the shift
-    ν = Ty of the shape of y, (G, b) or (G, b, K), and the terms c_b of log Z_PEP.
+    ν = Ty of the shape of y, (G, b) or (G, b, C), and the terms c_b of log Z_PEP.
 
     D (G, b, b) is the unexplained covariance, and `power` and `share` are κ and γ (G,) of
-    `regression.gaussian_sites`. Cost O(Gb³ + GKb²). Equation 12.1 of the site; section 3.6 of the
+    `regression.gaussian_sites`. Cost O(Gb³ + GCb²). Equation 12.1 of the site; section 3.6 of the
     paper, where the sign differs.
     """
     scale = 1.0 / np.sqrt(noise_variance)
@@ -393,8 +393,8 @@ def add_symmetric_product(S: ndarray, G: ndarray, V: ndarray) -> None:
 def without_site(
     mean: ndarray, cov: ndarray, precision: ndarray, shift: ndarray, share: ndarray
 ) -> tuple[ndarray, ndarray]:
-    """Means (G, b, K) and covariances (G, b, b) of G groups of variables without a `share` (G, 1,
-    1) of their joint sites T (G, b, b) and ν (G, b, K): (I − wAT)⁻¹(μ − wAν) and (I − wAT)⁻¹A. NaN
+    """Means (G, b, C) and covariances (G, b, b) of G groups of variables without a `share` (G, 1,
+    1) of their joint sites T (G, b, b) and ν (G, b, C): (I − wAT)⁻¹(μ − wAν) and (I − wAT)⁻¹A. NaN
     where that is singular.
     """
     gain = solve_each(np.eye(cov.shape[-1]) - share * cov @ precision, cov)
@@ -409,9 +409,9 @@ def with_inner_sites(
     inner: tuple[ndarray, ndarray],
     weight: ndarray,
 ) -> tuple[ndarray, ndarray]:
-    """Means (K, G, b) and variances (G, b) of f in G blocks whose sites of `weight` (G,) are
+    """Means (C, G, b) and variances (G, b) of f in G blocks whose sites of `weight` (G,) are
     replaced by all inner sites, Equation 12.18 of the site. `half` (G, M, b) is L_B⁻¹V_b, mu (G, b,
-    K) the means, and `inner` τ̃ (G, b), ν̃ (K, G, b).
+    C) the means, and `inner` τ̃ (G, b), ν̃ (C, G, b).
     """
     T = site.precision
     nu = site.shift.reshape(mu.shape)
@@ -420,9 +420,9 @@ def with_inner_sites(
     one = np.eye(half.shape[2])
     # given the sites of the other blocks
     m, gain = without_site(mu, half.transpose(0, 2, 1) @ half, T, nu, w)
-    C = gain + D
-    right = np.concatenate([C, m + C @ np.moveaxis(shift, 0, -1)], axis=2)
-    solution = solve_each(one + C * precision[:, None, :], right)
+    cov = gain + D
+    right = np.concatenate([cov, m + cov @ np.moveaxis(shift, 0, -1)], axis=2)
+    solution = solve_each(one + cov * precision[:, None, :], right)
     size = len(one)
     mean = np.moveaxis(solution[:, :, size:], -1, 0)
     return mean, np.einsum("gkk->gk", solution[:, :, :size])

@@ -22,15 +22,15 @@ from ..sites import Posterior
 
 # %% ../../nbs/12c_joint_sites.ipynb #fa0e2355
 def joint_marginals(posterior: Posterior, V: ndarray) -> tuple[ndarray, ndarray]:
-    """Means (K, n) and covariances (K, K, n) of wₙᵀu_k under a joint q of K contrasts, from V =
-    Luu⁻¹ Kuf (M, n). Cost K²nM² flops.
+    """Means (J, n) and covariances (J, J, n) of wₙᵀu_k under a joint q of J contrasts, from V =
+    Luu⁻¹ Kuf (M, n). Cost J²nM² flops.
     """
     M, n = V.shape
-    K = posterior.copies
+    J = posterior.copies
     b = posterior.b
-    halves = [half_of(posterior, V, k) for k in range(K)]
+    halves = [half_of(posterior, V, k) for k in range(J)]
     mean = np.stack([b[k * M :] @ half for k, half in enumerate(halves)])
-    cov = np.empty((K, K, n))
+    cov = np.empty((J, J, n))
     for k, half in enumerate(halves):
         for j in range(k + 1):
             cov[k, j] = np.einsum("mn,mn->n", half, halves[j][(k - j) * M :])
@@ -39,7 +39,7 @@ def joint_marginals(posterior: Posterior, V: ndarray) -> tuple[ndarray, ndarray]
 
 
 def half_of(posterior: Posterior, V: ndarray, k: int) -> ndarray:
-    """LB⁻¹ ((K − k)M, n) times V in the place of contrast k, without the zeros above."""
+    """LB⁻¹ ((J − k)M, n) times V in the place of contrast k, without the zeros above."""
     M, n = V.shape
     inverse = posterior.B.inverse
     size = len(posterior.b) - k * M
@@ -56,8 +56,8 @@ def half_of(posterior: Posterior, V: ndarray, k: int) -> ndarray:
 
 # %% ../../nbs/12c_joint_sites.ipynb #d35da52f
 def add_joint_sites(S: ndarray, V: ndarray, precision: ndarray) -> None:
-    """Add T_n ⊗ v_n v_nᵀ of all rows to the lower triangle of S (KM, KM), from V (M, n) and T (K,
-    K, n). Cost 1.25 nM² K(K + 1)/2 flops.
+    """Add T_n ⊗ v_n v_nᵀ of all rows to the lower triangle of S (JM, JM), from V (M, n) and T (J,
+    J, n). Cost 1.25 nM² J(J + 1)/2 flops.
     """
     M = len(V)
     for i in range(len(precision)):
@@ -131,8 +131,8 @@ def joint_datum_terms(
 class JointSiteArrays(NamedTuple):
     """The sites of n rows at their fixed point, and what their adjoints depend on besides."""
 
-    precision: ndarray  # T (K, K, n)
-    shift: ndarray  # ν (K, n)
+    precision: ndarray  # T (J, J, n)
+    shift: ndarray  # ν (J, n)
     weight: ndarray  # (n,)
     power: ndarray  # (n,)
     scale: float = 1.0  # v, by which the unexplained variance is multiplied
@@ -142,18 +142,18 @@ def joint_adjoint_chunk(
     moments: WhitenedMoments, V: ndarray, sites: JointSiteArrays, outer: ndarray
 ) -> tuple[ndarray, ndarray]:
     """The derivatives of log Z in Kuf (M, n) and kff (n,) of one chunk of rows, with V = Luu⁻¹ Kuf
-    (M, n); `outer` (M, M) is added to as in `regression.adjoint_chunk`. Cost K(K + 1)nM² flops.
+    (M, n); `outer` (M, M) is added to as in `regression.adjoint_chunk`. Cost J(J + 1)nM² flops.
     """
     M, n = V.shape
     T = sites.precision
-    K = len(T)
-    cov = moments.cov.reshape(K, M, K, M)
-    beta = moments.mean.reshape(K, M)
+    J = len(T)
+    cov = moments.cov.reshape(J, M, J, M)
+    beta = moments.mean.reshape(J, M)
     d1 = sites.shift - np.einsum("ijn,jn->in", T, beta @ V)
     squares = np.einsum("ikn,kjn->ijn", T, T)
     e = np.einsum("in,in->n", d1, d1)
     bar = np.zeros((M, n))
-    for i in range(K):
+    for i in range(J):
         for j in range(i + 1):
             block = cov[i, :, j]
             if i > j:
