@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from . import __version__, plots
 from .data.cells import is_table
 from .estimators import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
+from .estimators.fitting import checked_exposure, require_rate
 from .estimators.summary import as_text, table
 from .numerics.validation import as_floats
 
@@ -51,9 +52,11 @@ Estimator = SparsePEPRegressor | SparsePEPClassifier | SparsePEP
 MOST_ROWS = 5000  # in a picture, taken at even steps; more would be one blot
 
 
-def checked_rows(model: Estimator, X: ArrayLike, y: ArrayLike | None) -> tuple[ndarray, ndarray]:
-    """X and y as arrays (N, D) and (N,), at most 5000 rows. ValueError if they do not match the
-    model or each other.
+def checked_rows(
+    model: Estimator, X: ArrayLike, y: ArrayLike | None, exposure: ArrayLike | None = None
+) -> tuple[ndarray, ndarray]:
+    """X and y as arrays (N, D) and (N,), at most 5000 rows; counts y with an exposure as rates.
+    ValueError if they do not match the model or each other.
     """
     if model.columns_ is not None and is_table(X):
         X = model.columns_.transform(X)
@@ -66,6 +69,9 @@ def checked_rows(model: Estimator, X: ArrayLike, y: ArrayLike | None) -> tuple[n
         )
     kept = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(int))
     model.predict_log_density(X[kept], y[kept])  # refuses what the model does not know
+    if exposure is not None:
+        require_rate(model.likelihood_)
+        y = y / checked_exposure(exposure, len(y))
     return X[kept], y[kept]
 
 # %% ../nbs/internals/report.ipynb #dd57b0f9
@@ -211,6 +217,7 @@ def fit_report(
     X: ArrayLike | None = None,
     y: ArrayLike | None = None,
     *,
+    exposure: ArrayLike | None = None,
     held_out: bool = False,
     names: Sequence[str] | None = None,
     target: str = "y",
@@ -227,6 +234,8 @@ def fit_report(
     X, y : array_like, shape (N, D) and (N,), optional
         Rows to judge the model on, in the units that `fit` was given, of which at most 5000 are
         used. Without them the model is not judged.
+    exposure : array_like, shape (N,), optional
+        Exposures of counts y, which are drawn as rates.
     held_out : bool
         Whether the rows were held out from training, which the page says.
     names : sequence of str, length D, optional
@@ -251,9 +260,11 @@ def fit_report(
         parts.append(("Warnings", f"<ul>{items}</ul>"))
     figures = training_figure(model)
     if X is not None:
-        X, y = checked_rows(model, X, y)
+        X, y = checked_rows(model, X, y, exposure)
         judged = [*posterior_figure(model, X, y, names, target), *judged_figures(model, X, y)]
         rows = "held-out rows" if held_out else "training rows, which the model has seen"
+        if exposure is not None:
+            rows += ", as rates for an exposure of 1"
         text = f"<p>Judged on {len(y)} {rows}.</p>"
         parts.append(("Predictions", text + figure_grid([*judged, *figures])))
         parts += shares_of_inputs(model, X)

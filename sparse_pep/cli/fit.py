@@ -71,8 +71,6 @@ def check_options(table: TableOptions, options: ModelOptions, out: str, report: 
             "--exposure is a factor of the rate of counts, of --likelihood poisson or "
             "negative_binomial; leave it out."
         )
-    if table.exposure is not None and report is not None:
-        raise ValueError("--report draws targets without --exposure; leave one of the two out.")
     if table.in_pieces and table.data == "-":
         raise ValueError("standard input does not go with --in-pieces; name a file or a folder.")
 
@@ -95,10 +93,10 @@ class TrainingData:
             return X
         return pd.DataFrame(X, columns=list(self.source.feature_names))
 
-    def column(self, part: str) -> ndarray | None:
-        """The weights or exposures of the rows to train on, if the table has a column of them."""
+    def column(self, part: str, chosen: ndarray | slice) -> ndarray | None:
+        """The weights or exposures of some rows, if the table has a column of them."""
         values = column_of(self.source, part)
-        return None if values is None else values[self.train]
+        return None if values is None else values[chosen]
 
     def hold_out_by_weight(self) -> TableArrays:
         """All rows in pieces, with a weight of zero for those that are held out."""
@@ -129,7 +127,7 @@ def training_data(
         check_held_out(source.targets(), train, test, likelihood, "--test-fraction")
         data = TrainingData(source, train, test)
     y_train = y[data.train]
-    weights = data.column("weight")
+    weights = data.column("weight", data.train)
     if weights is not None:
         y_train = y_train[weights > 0.0]
     remedy = "" if test_fraction is None else " Lower --test-fraction."
@@ -146,8 +144,8 @@ def train(data: TrainingData, options: ModelOptions, in_pieces: bool, quiet: boo
     raw = RawData(
         data.named(X),
         y,
-        data.column("weight"),
-        exposure=data.column("exposure"),
+        data.column("weight", data.train),
+        exposure=data.column("exposure", data.train),
         encoded_by=data.source.encoded_by,
     )
     return model._fit(raw)
@@ -259,9 +257,7 @@ def held_out_scores(model: Estimator, data: TrainingData, out: str) -> dict[str,
         return None
     with after_training(out, "the held-out rows are not scored"), one_line_warnings():
         X, y = data.rows(slice(None))
-        exposure = column_of(data.source, "exposure")
-        if exposure is not None:
-            exposure = exposure[data.test]
+        exposure = data.column("exposure", data.test)
         return score_rows(model, data.named(X), y, data.train, data.test, exposure)
     return None
 
@@ -309,13 +305,15 @@ def write_report(
     from sparse_pep.report import fit_report  # takes a second to load
 
     is_held_out = len(data.test) > 0
-    X, y = data.rows(data.test if is_held_out else data.train)
+    chosen = data.test if is_held_out else data.train
+    X, y = data.rows(chosen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of rows beyond the training data, once more
         page = fit_report(
             model,
             X,
             y,
+            exposure=data.column("exposure", chosen),
             held_out=is_held_out,
             names=data.source.feature_names,
             command="sparse-pep " + shlex.join(sys.argv[1:]),
