@@ -117,7 +117,7 @@ def test_letters_are_read_as_they_are_printed():
     assert first_letters(r"$r, \hat r_n$") == {"r", r"\hat r"}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page != "19d_neighbours"])
+@pytest.mark.parametrize("page", PAGES)
 def test_letters_are_listed_once_at_the_end_of_a_page(page):
     cells = list(texts(page))
     listing = [k for k, text in enumerate(cells) if "<summary>Letters of this page" in text]

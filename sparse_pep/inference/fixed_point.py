@@ -221,7 +221,7 @@ class Search:
             self.damp(0.6)
 
     def next_step(self) -> Step:
-        """The step from the last good state: with the coefficients γ of the acceleration,
+        """The step from the last good state: with the coefficients ε of the acceleration,
         or plain after it was damped.
         """
         self.count_stalled()
@@ -230,8 +230,8 @@ class Search:
         if self.plain or not np.isfinite(gram.sum() + right.sum()):  # extreme sites overflow
             self.plain = max(0, self.plain - 1)
             return Step(size=self.size)
-        gamma = np.linalg.lstsq(np.atleast_2d(gram), right, rcond=1e-12)[0]
-        return Step(gamma=gamma, size=self.size)
+        mixing = np.linalg.lstsq(np.atleast_2d(gram), right, rcond=1e-12)[0]
+        return Step(mixing=mixing, size=self.size)
 
 # %% ../../nbs/internals/inference/fixed_point.ipynb #822fc2fa
 class Convergence(NamedTuple):

@@ -143,7 +143,7 @@ class KnownSites:
         return float(self.targets.weight[rows] @ self.terms[rows])
 
     def form(self, c: int, rows: slice, dff: ndarray) -> tuple[ndarray, ndarray]:
-        """The effective power κγ and the ratio ξ (n,), as in `FixedSites`."""
+        """The effective power κγ and the ratio (n,), as in `FixedSites`."""
         kappa = self.kappa[rows]
         gamma = self.gamma[rows]
         ratio = 1.0 / (1.0 + (1.0 - gamma) * kappa * dff / self.noise_variance[rows])
@@ -207,11 +207,11 @@ class SiteState(NamedTuple):
 # %% ../../nbs/internals/inference/row_sites.ipynb #5bd69448
 class Step(NamedTuple):
     """A step of all sites: with `backtrack` > 0 this fraction of the way back to the last good
-    sites, otherwise forward, with the step size η and the coefficients γ (h,) of the acceleration.
+    sites, otherwise forward, with the step size η and the coefficients ε (h,) of the acceleration.
     """
 
     backtrack: float = 0.0
-    gamma: ndarray = np.zeros(0)
+    mixing: ndarray = np.zeros(0)
     size: float = 1.0
 
 # %% ../../nbs/internals/inference/row_sites.ipynb #c763033d
@@ -233,13 +233,13 @@ def apply_step(state: SiteState, step: Step) -> SiteState:
     if step.backtrack:
         sites = (1.0 - step.backtrack) * state.sites + step.backtrack * state.last
         return SiteState.at(sites, state.last)
-    kept = slice(-1 - len(step.gamma), None)
+    kept = slice(-1 - len(step.mixing), None)
     points = state.points[kept]
     residuals = state.residuals[kept]
     plain = state.sites + step.size * residuals[-1]
     dx = np.diff(points, axis=0)
     dr = np.diff(residuals, axis=0)
-    mixed = plain - np.tensordot(step.gamma, dx + step.size * dr, axes=1)
+    mixed = plain - np.tensordot(step.mixing, dx + step.size * dr, axes=1)
     lowest = np.minimum(own_precisions(plain), 0.0)
     bad = ~np.isfinite(mixed).all(axis=0) | (own_precisions(mixed) < lowest)
     if len(mixed) > 2:  # a joint site is moved as a whole

@@ -162,11 +162,11 @@ def waves_seen(windows: Windows, xi: ndarray) -> ndarray:
 # %% ../../nbs/21_draws.ipynb #32cebdfd
 @dataclass(frozen=True, eq=False)
 class PriorDraws:
-    """F draws Σⱼ Re[γⱼ exp(iξⱼᵀx)] + gᵀx."""
+    """F draws Σⱼ Re[Aⱼ exp(iξⱼᵀx)] + b̂ᵀx."""
 
     frequencies: ndarray  # ξ (J, D), radians per unit of x
-    amplitudes: ndarray  # γ (J, F), complex, units of f
-    slopes: ndarray  # g (D, F), units of f/x
+    amplitudes: ndarray  # A (J, F), complex, units of f
+    slopes: ndarray  # b̂ (D, F), units of f/x
 
     def __call__(self, X: ndarray) -> ndarray:
         """The values (n, F) at X (n, D). Cost O(nJ(D + F))."""
@@ -212,7 +212,7 @@ def prior_draws(
     kernel.
     """
     xi = [np.zeros((0, n_dims))]
-    gamma = [np.zeros((0, n_draws))]
+    amplitudes = [np.zeros((0, n_draws))]
     slopes = np.zeros((n_dims, n_draws))
     for term in expanded(kernel):
         others = [part for part in term.kernels if not isinstance(part, Constant)]
@@ -223,8 +223,8 @@ def prior_draws(
         of_term, variance = weighted_waves(term, n_features, n_dims, rng)
         normal = rng.standard_normal((n_features, n_draws, 2)) @ [1.0, 1j]
         xi.append(of_term)
-        gamma.append(np.sqrt(variance)[:, None] * normal)
-    return PriorDraws(np.vstack(xi), np.vstack(gamma), slopes)
+        amplitudes.append(np.sqrt(variance)[:, None] * normal)
+    return PriorDraws(np.vstack(xi), np.vstack(amplitudes), slopes)
 
 # %% ../../nbs/21_draws.ipynb #b3e0e326
 @dataclass(frozen=True, eq=False)

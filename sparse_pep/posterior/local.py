@@ -115,12 +115,12 @@ def exchange(
     tau = on_f.precision[:, :, None]
     E = identity + tau * D_bb
     F = tau * identity - E @ site.precision
-    g, rho = solve_both(E, tau * D_bt, on_f.shift)
-    a = A_bt - A_bb @ g
+    phi, rho = solve_both(E, tau * D_bt, on_f.shift)
+    a = A_bt - A_bb @ phi
     system = E + F @ A_bb
-    h, r = solve_both(system, F @ a, on_f.shift - E @ site.shift - F @ mean_b)
-    var = D.at_tests + A.at_tests - np.sum(D_bt * g + g * (A_bt + a) + a * h, axis=1)
-    pairs = ((g, -mean_b), (D_bt, rho), (a, r))
+    h, change = solve_both(system, F @ a, on_f.shift - E @ site.shift - F @ mean_b)
+    var = D.at_tests + A.at_tests - np.sum(D_bt * phi + phi * (A_bt + a) + a * h, axis=1)
+    pairs = ((phi, -mean_b), (D_bt, rho), (a, change))
     mean = mean[:, len(identity) :] + sum(
         weights.swapaxes(1, 2) @ values for weights, values in pairs
     )

@@ -32,9 +32,9 @@ def is_inducing_input(name: str) -> bool:
 
 
 def unit_of_inducing_inputs(Z: ndarray, parameters: dict[str, ndarray]) -> ndarray:
-    """The unit (D,) of inducing inputs (M, D), a power of two: about 2γ M^(−1/2D) with the standard
-    deviation γ of their column. Where that is 0, γ is the lengthscale of the column times the
-    median of γ over lengthscale in the others, or 1.
+    """The unit (D,) of inducing inputs (M, D), a power of two: about 2Δ M^(−1/2D) with the standard
+    deviation Δ of their column. Where that is 0, Δ is the lengthscale of the column times the
+    median of Δ over lengthscale in the others, or 1.
     """
     (M, D) = Z.shape
     lengthscale: float | ndarray = 1.0

@@ -126,29 +126,29 @@ class Conditionals(NamedTuple):
 
     terms: ndarray  # (G,), in nats, summed over outputs
     H_bar: ndarray  # (G, b, b), in the covariance of the targets
-    mean_bar: ndarray  # (G, b, K), in their prior means
+    mean_bar: ndarray  # (G, b, C), in their prior means
 
 
 def conditionals(H: ndarray, R: ndarray) -> Conditionals:
     """The terms of sets of b rows, from the covariances H (G, b, b) of their targets, noise
-    included, and the residuals R (G, b, K): Equations 19d.2 and 19d.3 of the site. LinAlgError if a
-    covariance is singular. Cost O(Gb³).
+    included, and the residuals R (G, b, C) of C outputs: Equations 19d.2 and 19d.3 of the site.
+    LinAlgError if a covariance is singular. Cost O(Gb³).
     """
-    K = R.shape[2]
+    C = R.shape[2]
     right = np.concatenate([H[:, :-1, -1:], R[:, :-1]], axis=2)
     solved = solve_each(H[:, :-1, :-1], right)
     h = np.pad(-solved[:, :, 0], ((0, 0), (0, 1)), constant_values=1.0)
-    zeta = np.pad(solved[:, :, 1:], ((0, 0), (0, 1), (0, 0)))
+    chi = np.pad(solved[:, :, 1:], ((0, 0), (0, 1), (0, 0)))
     v = np.einsum("gb,gb->g", H[:, -1], h)
     r = np.einsum("gb,gbk->gk", h, R)
     if not np.all(v > 0.0):
         raise np.linalg.LinAlgError("a row is determined by its neighbours; try more noise.")
     squares = np.sum(r**2, axis=1)
-    curvature = (squares / v**2 - K / v)[:, None] * h
-    slope = np.einsum("gbk,gk->gb", zeta, r) / v[:, None]
+    curvature = (squares / v**2 - C / v)[:, None] * h
+    slope = np.einsum("gbk,gk->gb", chi, r) / v[:, None]
     half = (0.5 * curvature + slope)[:, :, None] * h[:, None, :]
     return Conditionals(
-        terms=-0.5 * (squares / v + K * np.log(2.0 * np.pi * v)),
+        terms=-0.5 * (squares / v + C * np.log(2.0 * np.pi * v)),
         H_bar=0.5 * (half + half.swapaxes(1, 2)),
         mean_bar=h[:, :, None] * (r / v[:, None])[:, None, :],
     )
@@ -160,7 +160,7 @@ class SetTerms(NamedTuple):
     value: float
     kernel_bar: Parameters
     log_noise_bar: ndarray  # (N,), in the logarithms of the noise variances
-    mean_bar: ndarray  # (N, K), in the prior means
+    mean_bar: ndarray  # (N, C), in the prior means
 
 
 def set_terms(
@@ -171,7 +171,7 @@ def set_terms(
     members: ndarray,
     jitter: float = 0.0,
 ) -> SetTerms:
-    """The terms of the sets `members` (G, b) of rows of X (N, D), with residuals R (N, K), noise
+    """The terms of the sets `members` (G, b) of rows of X (N, D), with residuals R (N, C), noise
     variances (N,) and the relative `jitter` of prior variances. The number −1 is an empty place.
     """
     there = members >= 0
