@@ -441,7 +441,17 @@ def test_notebooks_are_notebooks_and_exported_imports_stand_alone(path):
 
 @pytest.mark.parametrize(
     "pages",
-    ["gallery/*", "tutorials/*", "howto/*", "studies/*", "0[1356]*", "08[b-c]*", "1[0-3]*"],
+    [
+        "gallery/*",
+        "tutorials/*",
+        "howto/*",
+        "studies/*",
+        "0[1356]*",
+        "08[b-c]*",
+        "1[0-5]*",
+        "about/*",
+        "power*",
+    ],
 )
 def test_pages_show_numbers_and_hide_their_checks(pages):
     paths = (ROOT / "nbs").glob(f"{pages}.ipynb")

@@ -20,6 +20,22 @@ from ..numerics.linalg import log1p_ratio, solve_each
 from ..numerics.threads import chunk_slices, one_blas_thread
 from ..numerics.validation import as_floats
 
+# %% ../../nbs/12_blocks.ipynb #1fcf8a37
+def block_numbers(labels: ArrayLike) -> ndarray:
+    """Numbers (N,) of the blocks, 0 … B − 1 in the sorted order of their labels (N,)."""
+    try:
+        labels = np.asarray(labels)
+        numbers = np.unique(labels, return_inverse=True)[1]
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "`labels` must be all numbers or all text, (N,); give a label to every data point."
+        ) from error
+    if labels.ndim != 1 or not len(labels):
+        raise ValueError(f"`labels` must have shape (N,), N > 0; got {labels.shape}.")
+    if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
+        raise ValueError("`labels` must be finite; give a label to every data point.")
+    return numbers
+
 # %% ../../nbs/12_blocks.ipynb #922c690d
 @dataclass(frozen=True, eq=False)
 class Partition:
@@ -28,18 +44,7 @@ class Partition:
     labels: ndarray  # (N,), can be sorted; kept as numbers 0 … B − 1 in the sorted order
 
     def __post_init__(self) -> None:
-        try:
-            labels = np.asarray(self.labels)
-            numbers = np.unique(labels, return_inverse=True)[1]
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                "`labels` must be all numbers or all text, (N,); give a label to every data point."
-            ) from error
-        if labels.ndim != 1 or not len(labels):
-            raise ValueError(f"`labels` must have shape (N,), N > 0; got {labels.shape}.")
-        if labels.dtype.kind in "fc" and not np.all(np.isfinite(labels)):
-            raise ValueError("`labels` must be finite; give a label to every data point.")
-        object.__setattr__(self, "labels", numbers)
+        object.__setattr__(self, "labels", block_numbers(self.labels))
 
     def __len__(self) -> int:
         return len(self.sizes)
