@@ -24,7 +24,7 @@ class LogDensity(Protocol):
     """The log densities of data points, with their derivatives in f."""
 
     def __call__(self, rows: ndarray, f: ndarray, /) -> tuple[ndarray, ...]:
-        """ℓ, ℓ′, ℓ″ and E further functions, each (n, K), at values f (n, K) for the data points
+        """ℓ, ℓ′, ℓ″ and E further functions, each (n, Q), at values f (n, Q) for the data points
         with the numbers `rows` (n,).
         """
 
@@ -44,7 +44,7 @@ class TiltedDensities:
         return ell[:, 0], slope[:, 0], curvature[:, 0]
 
     def exponent(self, rows: ndarray, f: ndarray, ell: ndarray) -> ndarray:
-        """ψ where f has the log density `ell`, of the shape to which the arguments broadcast."""
+        """ϕ where f has the log density `ell`, of the shape to which the arguments broadcast."""
         return self.power[rows] * ell - 0.5 * (f - self.mean[rows]) ** 2 / self.var[rows]
 
     def select(self, rows: ndarray) -> "TiltedDensities":
@@ -122,7 +122,7 @@ def find_modes(at: TiltedDensities, bracket: Bracket | None = None) -> ndarray:
 class DensityShape:
     """What the quadrature must know of the log densities of N data points."""
 
-    width: float = 1.0  # γ, the length of f within which ℓ bends
+    width: float = 1.0  # Γ, the length of f within which ℓ bends
     log_concave: bool = (
         True  # whether ℓ″ ≤ 0 everywhere; a search then finds the range of the nodes
     )
@@ -141,10 +141,10 @@ class LocatedDensities(TiltedDensities):
     """N tilted densities, and where each has its mass."""
 
     log_concave: bool
-    stretch: float  # 3γ: nodes within this length of the centre are almost equally spaced in f
+    stretch: float  # 3Γ: nodes within this length of the centre are almost equally spaced in f
     expansion_point: ndarray  # (N,), as all that follow: centre of the nodes in a wide cavity
     mode: ndarray
-    # ψ at the mode: the log of N(f; mean, var) p^power without the Gaussian's constant
+    # ϕ at the mode: the log of N(f; mean, var) p^power without the Gaussian's constant
     top: ndarray
     slope: ndarray  # ℓ′ at the mode
     curvature: ndarray  # ℓ″ at the mode
@@ -165,8 +165,8 @@ def modes_near_peaks(at: TiltedDensities, peak: ndarray, scale: float) -> ndarra
     gap = (at.mean - peak)[:, None]
     distance = scale * np.expm1(np.log1p(np.abs(gap) / scale) * ON_THE_WAY)
     f = at.mean[:, None] - gap + np.sign(gap) * distance
-    psi = at.exponent(rows[:, None], f, at.log_density(rows, f)[0])
-    passed = np.argmax(np.diff(psi, append=-np.inf) < 0.0, axis=1)
+    exponent = at.exponent(rows[:, None], f, at.log_density(rows, f)[0])
+    passed = np.argmax(np.diff(exponent, append=-np.inf) < 0.0, axis=1)
     before = f[rows, np.maximum(passed - 1, 0)]
     after = f[rows, np.minimum(passed + 1, f.shape[1] - 1)]
     bracket = Bracket(
@@ -249,7 +249,7 @@ FALL = 34.0  # in nats
 
 
 def fall_at(at: LocatedDensities, rows: ndarray, f: ndarray, reference: ndarray) -> ndarray:
-    """How far ψ at f (n,) lies below its maximum, in nats, or the logarithm of |ℓ″| times the
+    """How far ϕ at f (n,) lies below its maximum, in nats, or the logarithm of |ℓ″| times the
     density, relative to a `reference` (N,) of |ℓ″|, if that has fallen less.
     """
     ell, _, curvature = at.derivatives(rows, f)
@@ -291,8 +291,8 @@ MASS, X, XX, SLOPE, SLOPE2, CURVATURE, PLAIN = range(7)  # the rows of an array 
 def integrands(
     at: LocatedDensities, rows: ndarray, x: ndarray, measure: float | ndarray = 1.0
 ) -> ndarray:
-    """The seven integrands and the E further ones, (7 + E, n, K), at `mode` + x (n, K), multiplied
-    by `measure` (n, K).
+    """The seven integrands and the E further ones, (7 + E, n, Q), at `mode` + x (n, Q), multiplied
+    by `measure` (n, Q).
     """
     here = rows[:, None]
     mode = at.mode[here]
@@ -353,7 +353,7 @@ def moments(at: LocatedDensities, rows: ndarray, sums: ndarray) -> Moments:
 
 # %% ../nbs/07_quadrature.ipynb #b9d9665c
 class Span(NamedTuple):
-    """The places of the nodes of N data points, from ξ = −left to ξ = right."""
+    """The places of the nodes of N data points, from v = −left to v = right."""
 
     centre: ndarray  # (N,): f₀ minus the mode
     left: ndarray
@@ -376,7 +376,7 @@ def trapezoid(at: LocatedDensities, rows: ndarray, span: Span, size: int) -> nda
     """
     left = span.left[rows]
     step = (left + span.right[rows]) / size
-    grow = np.exp(step[:, None] * np.arange(size + 1) - left[:, None])  # e^ξ
+    grow = np.exp(step[:, None] * np.arange(size + 1) - left[:, None])  # e^v
     shrink = 1.0 / grow
     half = 0.5 * at.stretch
     measure = half * step[:, None] * (grow + shrink)
@@ -431,13 +431,13 @@ def estimated_error(
     return np.max([*step_error, *cuts], axis=0)
 
 # %% ../nbs/07_quadrature.ipynb #5f14309e
-# largest step in ξ, and in standard deviations at the mode
+# largest step in v, and in standard deviations at the mode
 STEP = 0.1
 STEPS_A_SPREAD = 0.6
 # 0: too many
 FEWEST = 24
 SIZES = np.array([12, 18, 24, 36, 48, 72, 96, 144, 192, 288, 0])
-WIDEST = 10.0  # a range longer than this, in units of 3γ, is centred on the expansion point
+WIDEST = 10.0  # a range longer than this, in units of 3Γ, is centred on the expansion point
 
 
 def size_for(steps: ndarray) -> ndarray:
@@ -487,7 +487,7 @@ TINY = 1e-280  # integrals below this count as 0
 
 
 def panel_sums(at: LocatedDensities, rows: ndarray, start: ndarray, end: ndarray) -> ndarray:
-    """Integrals (7 + E, P) over P panels from `start` to `end` in ξ, for data points `rows`
+    """Integrals (7 + E, P) over P panels from `start` to `end` in v, for data points `rows`
     (P,).
     """
     out = []
@@ -730,7 +730,7 @@ class HasQuadrature(Protocol):
 
     @property
     def width(self) -> float:
-        """γ, the length of f within which ℓ bends."""
+        """Γ, the length of f within which ℓ bends."""
 
     def quadrature(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> Tilted:
         """The results for targets y (N,)."""
@@ -738,7 +738,7 @@ class HasQuadrature(Protocol):
 
 @dataclass(frozen=True)
 class MomentsByCavity:
-    """z, d1 √(γ² + s) and d2 (γ² + s) for the target 1 as functions of the coordinates of a cavity,
+    """z, d1 √(Γ² + s) and d2 (Γ² + s) for the target 1 as functions of the coordinates of a cavity,
     Equation 7.12 of the site.
     """
 

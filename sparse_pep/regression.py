@@ -225,7 +225,7 @@ class FixedSites(NamedTuple):
     shift: ndarray  # (n,), or (n, K) with K outputs
     weight: ndarray  # (n,)
     power: ndarray  # (n,), κγ: α in Power EP
-    # ξ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP
+    # χ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP
     ratio: float | ndarray = 1.0
 
 

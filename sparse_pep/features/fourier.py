@@ -25,7 +25,7 @@ FOURIER_NOISE = {1: 2.0, 2: 4.0, 3: 16.0 / 3.0}
 
 
 def decay_rate(kernel: Kernel) -> tuple[int, float]:
-    """J and γ = √(2J − 1)/ℓ of a one-dimensional Matérn kernel of order J − ½. Raises
+    """J and β = √(2J − 1)/ℓ of a one-dimensional Matérn kernel of order J − ½. Raises
     NotImplementedError for any other kernel.
     """
     if kernel.of_functionals:
@@ -57,7 +57,7 @@ def waves_product(g: ndarray, h: ndarray, omega: ndarray, length: float) -> ndar
 # %% ../../nbs/04b_fourier.ipynb #43e22bb1
 def state_at_start(p: int, lam: float, omega: ndarray, g: ndarray) -> tuple[ndarray, ndarray]:
     """States (J, M) of the waves Re[g exp(iωx)] at x = 0, whitened with the state's covariance
-    in a Matérn process of variance 1, and their derivatives in log γ, (J, M).
+    in a Matérn process of variance 1, and their derivatives in log β, (J, M).
     """
     f, df, ddf = (np.real((1j * omega) ** j * g) for j in range(3))
     none = np.zeros_like(f)
@@ -67,7 +67,7 @@ def state_at_start(p: int, lam: float, omega: ndarray, g: ndarray) -> tuple[ndar
         return np.array([f, df / lam]), np.array([none, -df / lam])
     slope = np.sqrt(3.0) * df / lam
     bend = 3 / np.sqrt(8.0) * ddf / lam**2
-    # f″ given f has mean −γ²f/3 and variance 8γ⁴/9
+    # f″ given f has mean −β²f/3 and variance 8β⁴/9
     return np.array([f, slope, bend + f / np.sqrt(8.0)]), np.array([none, -slope, -2 * bend])
 
 # %% ../../nbs/04b_fourier.ipynb #6d790401
@@ -75,7 +75,7 @@ def waves_at(
     p: int, lam: float, omega: ndarray, a: float, b: float, x: ndarray
 ) -> tuple[ndarray, ndarray, ndarray]:
     """exp(iω(x − a)) for all frequencies and all x (N,), continued outside [a, b] with the
-    covariance of a Matérn process, Equation 4b.7 of the site; its derivatives in x and in log γ.
+    covariance of a Matérn process, Equation 4b.7 of the site; its derivatives in x and in log β.
     All (F, N), complex.
     """
     inside = np.clip(x, a, b)
@@ -177,7 +177,7 @@ class Fourier(Waves):
         def pull(K_bar: ndarray) -> tuple[Parameters, Parameters]:
             half = waves_product(dg, g, omega, self.b - self.a) + dR.T @ R / kernel.variance
             slope = np.vdot(K_bar, half + half.T)
-            # log γ is a constant minus log ℓ
+            # log β is a constant minus log ℓ
             return stationary_gradient(kernel, -np.vdot(K_bar, K), np.array([-slope])), {}
 
         return 0.5 * (K + K.T), pull

@@ -396,7 +396,7 @@ def least_level(y: ndarray, weight: ndarray | None) -> float:
 
 
 def mean_square(values: ndarray, weight: ndarray | None) -> float:
-    """The mean of the squares of `values`, (N,) or (N, K), with weights (N,), or 1 if it is 0."""
+    """The mean of the squares of `values`, (N,) or (N, C), with weights (N,), or 1 if it is 0."""
     return float(np.mean(np.average(values**2, axis=0, weights=weight))) or 1.0
 
 # %% ../../nbs/08_likelihoods.ipynb #f04d8e03

@@ -99,12 +99,14 @@ class Probit(Binary):
 
     def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
         x = y * f
-        r = erfcx(np.abs(x) * np.sqrt(0.5))
+        scaled = erfcx(np.abs(x) * np.sqrt(0.5))
         gauss = np.exp(-0.5 * x**2)
-        tail = 0.5 * r * gauss  # Φ(−|x|)
+        tail = 0.5 * scaled * gauss  # Φ(−|x|)
         left = x < 0.0
-        ell = np.where(left, np.log(0.5 * r) - 0.5 * x**2, np.log1p(-tail))
-        hazard = np.where(left, np.sqrt(2 / np.pi) / r, gauss / (np.sqrt(2 * np.pi) * (1.0 - tail)))
+        ell = np.where(left, np.log(0.5 * scaled) - 0.5 * x**2, np.log1p(-tail))
+        hazard = np.where(
+            left, np.sqrt(2 / np.pi) / scaled, gauss / (np.sqrt(2 * np.pi) * (1.0 - tail))
+        )
         gap = hazard + x
         # there the series, Equation 8c.2 of the site, has at least twelve digits
         if np.min(x, initial=0.0) <= FAR_LEFT:

@@ -202,7 +202,7 @@ class Ordinal(CutPoints):
         return Tilted.closed(*terms[:3], *self.through_ends(y, terms))
 
     def predict_proba(self, mean: ndarray, var: ndarray) -> ndarray:
-        """Probabilities (S, K) of the K classes for f ~ N(mean, var), accurate also if they are
+        """Probabilities (S, C) of the C classes for f ~ N(mean, var), accurate also if they are
         tiny.
         """
         std = np.sqrt(1.0 + var)[:, None]
@@ -255,7 +255,7 @@ LEAST_SPREAD = 0.02  # of fractions, on the scale of f, that have a level
 @dataclass(frozen=True)
 class Beta(Likelihood):
     """Fractions 0 < y < 1 with mean m = 1/(1 + exp(−f)) and variance m(1 − m)/(1 + concentration),
-    where the `concentration` is κ > 0.
+    where the `concentration` is R > 0.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("concentration",)
@@ -304,7 +304,7 @@ class Beta(Likelihood):
         return np.minimum(a, b) >= LARGE, np.maximum(a, LARGE), np.maximum(b, LARGE)
 
     def divergence(self, y: ndarray, f: ndarray) -> ndarray:
-        """κ times the Kullback–Leibler divergence from y to the mean, without cancellation."""
+        """R times the Kullback–Leibler divergence from y to the mean, without cancellation."""
         t = f - logit(y)
         above = t > 0.0
         t = np.abs(t)

@@ -84,7 +84,7 @@ class Poisson(Counts):
 @dataclass(frozen=True)
 class NegativeBinomial(Counts):
     """Counts with mean exp(f) and variance exp(f) + exp(2f)/dispersion. The limit of an infinite
-    `dispersion` r > 0 is the Poisson distribution.
+    `dispersion` R > 0 is the Poisson distribution.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("dispersion",)
@@ -95,18 +95,18 @@ class NegativeBinomial(Counts):
         return float(np.log(self.dispersion))
 
     def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
-        r = self.dispersion
-        t = f - np.log(r)
-        constant = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0)
+        R = self.dispersion
+        t = f - np.log(R)
+        constant = gammaln(y + R) - gammaln(R) - gammaln(y + 1.0)
         soft = np.logaddexp(0.0, t)
         share = expit(t)
-        ell = y * np.minimum(t, 0.0) - r * soft - y * np.log1p(np.exp(-np.abs(t))) + constant
-        return ell, y - (y + r) * share, -(y + r) * share * expit(-t)
+        ell = y * np.minimum(t, 0.0) - R * soft - y * np.log1p(np.exp(-np.abs(t))) + constant
+        return ell, y - (y + R) * share, -(y + R) * share * expit(-t)
 
     def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
-        r = self.dispersion
-        t = f - np.log(r)
-        return [r * (digamma(y + r) - digamma(r) - np.logaddexp(0.0, t)) - y + (y + r) * expit(t)]
+        R = self.dispersion
+        t = f - np.log(R)
+        return [R * (digamma(y + R) - digamma(R) - np.logaddexp(0.0, t)) - y + (y + R) * expit(t)]
 
     def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         rate, square = mean_rates(mean, var)

@@ -22,7 +22,7 @@ from ..quadrature import STRICT, Accuracy, Tilted
 # %% ../../nbs/09d_coupled.ipynb #aadb6af9
 @lru_cache
 def contrasts(n_classes: int) -> ndarray:
-    """Helmert's contrasts H (K, C), K = C − 1: HHᵀ = I and H1 = 0."""
+    """Helmert's contrasts H (C − 1, C): HHᵀ = I and H1 = 0."""
     H = np.tri(n_classes - 1, n_classes)
     ahead = np.arange(1.0, n_classes)
     H[np.arange(n_classes - 1), np.arange(1, n_classes)] = -ahead
@@ -30,15 +30,15 @@ def contrasts(n_classes: int) -> ndarray:
 
 # %% ../../nbs/09d_coupled.ipynb #6713ff20
 def to_classes(mean: ndarray, var: ndarray) -> tuple[ndarray, ndarray]:
-    """Hᵀm (C, n) and HᵀSH (C, C, n) of contrasts with mean (K, n) and covariance (K, K, n): the
-    moments of f minus its mean over the classes.
+    """Hᵀm (C, n) and HᵀSH (C, C, n) of contrasts with mean (C − 1, n) and covariance
+    (C − 1, C − 1, n): the moments of f minus its mean over the classes.
     """
     H = contrasts(len(mean) + 1)
     return H.T @ mean, np.einsum("ic,ijn,jd->cdn", H, var, H, optimize=True)
 
 # %% ../../nbs/09d_coupled.ipynb #98e09f95
 def pair_variances(cov: ndarray) -> ndarray:
-    """γ_cj = var(f_c − f_j) (C, C, n), from the covariance (C, C, n) of f."""
+    """Γ_cj = var(f_c − f_j) (C, C, n), from the covariance (C, C, n) of f."""
     var = np.einsum("ccn->cn", cov)
     return var[:, None] + var[None, :] - 2.0 * cov
 
@@ -56,7 +56,7 @@ LEAST_WEIGHT = 1e-4  # of a class, beside its probability
 
 
 class WeightedSquares(NamedTuple):
-    """The normal equations of n rows for d ≥ 0 that minimise Σ W_cj (d_c + d_j − γ_cj)²."""
+    """The normal equations of n rows for d ≥ 0 that minimise Σ W_cj (d_c + d_j − Γ_cj)²."""
 
     weight: ndarray  # W (C, C, n), 0 on the diagonal
     matrix: ndarray  # (n, C, C)
@@ -85,7 +85,7 @@ class WeightedSquares(NamedTuple):
 
 # %% ../../nbs/09d_coupled.ipynb #06a9d864
 class IndependentVariances(NamedTuple):
-    """Variances d (C, n) of independent functions with d_c + d_j = γ_cj, or nearly so."""
+    """Variances d (C, n) of independent functions with d_c + d_j = Γ_cj, or nearly so."""
 
     var: ndarray
     equations: WeightedSquares | None = None  # None where they are exact
@@ -105,7 +105,7 @@ class IndependentVariances(NamedTuple):
 
 
 def nearest_variances(gamma: ndarray, proba: ndarray) -> IndependentVariances:
-    """The independent functions nearest to γ (C, C, n), with the weights of `proba` (C, n)."""
+    """The independent functions nearest to Γ (C, C, n), with the weights of `proba` (C, n)."""
     equations = WeightedSquares.of(proba)
     sums = (equations.weight * gamma).sum(axis=1)
     for _ in range(len(gamma)):
@@ -157,7 +157,7 @@ def equivalent_tilted(
 # %% ../../nbs/09d_coupled.ipynb #3c6de4ef
 def obtuse_parts(gamma: ndarray, shares: ndarray) -> tuple[ndarray, ndarray]:
     """Variances (3, n) of independent functions, and a direction (3, n) along which a standard
-    normal number is added to them, for γ (3, 3, n) whose triangles are obtuse; `shares` are d.
+    normal number is added to them, for Γ (3, 3, n) whose triangles are obtuse; `shares` are d.
     """
     n = gamma.shape[-1]
     i = np.argmin(shares, axis=0)

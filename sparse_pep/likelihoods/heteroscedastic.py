@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #ceda134c
 class IntegratedNoise(NamedTuple):
-    """ẑ for one value of the log noise variance ξ, after the integral over f."""
+    """ẑ for one value of the log noise variance χ, after the integral over f₁."""
 
     log_z: ndarray
-    slope: ndarray  # in ξ
-    curvature: ndarray  # in ξ
-    precision: ndarray  # κ⁻¹
+    slope: ndarray  # in χ
+    curvature: ndarray  # in χ
+    precision: ndarray  # Ω⁻¹
 
 
-def integrated_over_f(
+def integrated_over_f1(
     y: ndarray, noise: ndarray, mean: ndarray, var: ndarray, power: ndarray
 ) -> IntegratedNoise:
-    """ẑ for the noise variance e^ξ and f ~ N(mean, var), Equation 9b.1 of the site, and its two
-    derivatives in ξ (Equations 9b.2 and 9b.3 of the site), each of the shape to which the arguments
+    """ẑ for the noise variance e^χ and f₁ ~ N(mean, var), Equation 9b.1 of the site, and its two
+    derivatives in χ (Equations 9b.2 and 9b.3 of the site), each of the shape to which the arguments
     broadcast.
     """
     log_z, d1, d2 = gaussian_tilted(y, noise, mean, var, power)
@@ -57,10 +57,11 @@ def integrated_over_f(
 # %% ../../nbs/09b_heteroscedastic.ipynb #c6ba17c8
 @dataclass(frozen=True)
 class HeteroscedasticGaussian(Likelihood):
-    """Gaussian noise, y = f + noise, of variance base_variance · exp(gain · g), with two latent
-    functions f and g: arrays for both are (2, N), f first. `base_variance` σ² > 0 has units of y²,
-    and `gain` γ > 0 those of 1/y, since f and g have the same prior. The posterior is a product
-    over f and g, which loses their correlation: on twelve data points up to 2 nats of evidence.
+    """Gaussian noise, y = f₁ + noise, of variance base_variance · exp(gain · f₂), with two latent
+    functions f₁ and f₂: arrays for both are (2, N), f₁ first. `base_variance` σ² > 0 has units of
+    y², and `gain` β > 0 those of 1/y, since f₁ and f₂ have the same prior. The posterior is a
+    product over f₁ and f₂, which loses their correlation: on twelve data points up to 2 nats of
+    evidence.
     """
 
     trained: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
@@ -80,21 +81,21 @@ class HeteroscedasticGaussian(Likelihood):
         gain = np.clip(self.gain, 0.3 / largest, 1.0 / largest)
         return replace(super().within_range(y, weight), gain=gain)
 
-    def noise(self, g: ndarray) -> ndarray:
-        """The noise variance at values of g, of the shape of g, limited to avoid overflow."""
-        log_v = np.log(self.base_variance) + self.gain * g
+    def noise(self, f2: ndarray) -> ndarray:
+        """The noise variance at values of f₂, of their shape, limited to avoid overflow."""
+        log_v = np.log(self.base_variance) + self.gain * f2
         return np.exp(np.clip(log_v, -LARGEST_LOG_RATE, LARGEST_LOG_RATE))
 
-    def at_g(
-        self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray, g: ndarray
+    def given_f2(
+        self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray, f2: ndarray
     ) -> tuple[ndarray, ...]:
-        """ẑ at g, its two derivatives in g, κ⁻¹ and its square, ∂ẑ/∂ log γ, of the broadcast
+        """ẑ at f₂, its two derivatives in f₂, Ω⁻¹ and its square, ∂ẑ/∂ log β, of the broadcast
         shape.
         """
-        over_f = integrated_over_f(y, self.noise(g), mean, var, power)
-        slope = self.gain * over_f.slope
-        curvature = self.gain**2 * over_f.curvature
-        return over_f.log_z, slope, curvature, over_f.precision, over_f.precision**2, slope * g
+        over_f1 = integrated_over_f1(y, self.noise(f2), mean, var, power)
+        slope = self.gain * over_f1.slope
+        curvature = self.gain**2 * over_f1.curvature
+        return over_f1.log_z, slope, curvature, over_f1.precision, over_f1.precision**2, slope * f2
 
     def quadrature(
         self,
@@ -104,29 +105,31 @@ class HeteroscedasticGaussian(Likelihood):
         power: ndarray,
         accuracy: Accuracy = STRICT,
     ) -> Tilted:
-        """z (N,), d1, d2 (2, N), error (N,) and averages ∂z/∂ log σ², ∂z/∂ log γ (2, N) at
-        independent cavities (2, N) of f, g.
+        """z (N,), d1, d2 (2, N), error (N,) and averages ∂z/∂ log σ², ∂z/∂ log β (2, N) at
+        independent cavities (2, N) of f₁, f₂.
         """
-        m, m_g = mean
-        s, s_g = var
+        m, m_2 = mean
+        s, s_2 = var
 
-        def at_g(rows: ndarray, g: ndarray) -> tuple[ndarray, ...]:
+        def given_f2(rows: ndarray, f2: ndarray) -> tuple[ndarray, ...]:
             n = rows[:, None]
-            return self.at_g(y[n], m[n], s[n], power[n], g)
+            return self.given_f2(y[n], m[n], s[n], power[n], f2)
 
-        over_g = tilted_moments(at_g, m_g, s_g, power, self.shape_in_g(y, m, s, power), accuracy)
-        precision, square, through_gain = over_g.averages
+        over_f2 = tilted_moments(
+            given_f2, m_2, s_2, power, self.shape_in_f2(y, m, s, power), accuracy
+        )
+        precision, square, through_gain = over_f2.averages
         spread = np.maximum(square - precision**2, 0.0)
         return Tilted(
-            log_z=over_g.log_z,
-            d1=np.stack([(y - m) * precision, over_g.d1]),
-            d2=np.stack([power * (y - m) ** 2 * spread - precision, over_g.d2]),
-            error=over_g.error,
-            averages=np.stack([over_g.d1 / self.gain, through_gain]),
+            log_z=over_f2.log_z,
+            d1=np.stack([(y - m) * precision, over_f2.d1]),
+            d2=np.stack([power * (y - m) ** 2 * spread - precision, over_f2.d2]),
+            error=over_f2.error,
+            averages=np.stack([over_f2.d1 / self.gain, through_gain]),
         )
 
-    def shape_in_g(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> DensityShape:
-        """Where ẑ bends as a function of g, and where it is largest."""
+    def shape_in_f2(self, y: ndarray, mean: ndarray, var: ndarray, power: ndarray) -> DensityShape:
+        """Where ẑ bends as a function of f₂, and where it is largest."""
         square = (y - mean) ** 2
         with np.errstate(divide="ignore"):  # -inf at power 0, where the mode is the centre
             bend = np.log(power * (var + square / 40.0) / self.base_variance) / self.gain
@@ -141,19 +144,19 @@ class HeteroscedasticGaussian(Likelihood):
         return mean[0], var[0] + self.noise(mean[1] + 0.5 * self.gain * var[-1])
 
     def average_cdf(self, y: ndarray, mean: ndarray, var: ndarray) -> ndarray:
-        """P(Y ≤ y) (S,): given g, the target is Gaussian with the variance of f and of the
+        """P(Y ≤ y) (S,): given f₂, the target is Gaussian with the variance of f and of the
         noise.
         """
         residual = y - mean[0]
 
-        def given_g(rows: ndarray, g: ndarray) -> ndarray:
-            std = np.sqrt(var[0][rows][:, None] + self.noise(g))
+        def at_f2(rows: ndarray, f2: ndarray) -> ndarray:
+            std = np.sqrt(var[0][rows][:, None] + self.noise(f2))
             return ndtr(residual[rows][:, None] / std)
 
-        return gaussian_average(given_g, mean[1], var[-1], 0.6 / self.gain)
+        return gaussian_average(at_f2, mean[1], var[-1], 0.6 / self.gain)
 
     def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
-        """One random draw of y for each pair of f and g in f (2, ...), of the shape of f[0]."""
+        """One random draw of y for each pair of f₁ and f₂ in f (2, ...), of the shape of f[0]."""
         return f[0] + np.sqrt(self.noise(f[1])) * rng.normal(size=np.shape(f[0]))
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #1f34ff3c

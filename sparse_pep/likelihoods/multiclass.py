@@ -40,7 +40,7 @@ class Heights(NamedTuple):
 
     fall: float  # F
     step: float  # the shortest distance of two heights
-    growth: float  # γ
+    growth: float  # R
     first: int
     last: int
 
@@ -133,7 +133,7 @@ PIECE = 2048  # nodes of a table that are computed together
 
 # %% ../../nbs/09_multiclass.ipynb #6344b566
 def three_factors(x: ndarray) -> ndarray:
-    """e^−ξ, ξe^−ξ and 1 − e^−ξ, stacked, at x = log ξ."""
+    """e^−Ξ, Ξe^−Ξ and 1 − e^−Ξ, stacked, at x = log Ξ."""
     w = np.exp(np.minimum(x, 40.0))
     above = -np.expm1(-w)
     return np.stack([1.0 - above, w * (1.0 - above), above])

@@ -40,7 +40,7 @@ class Positive(Likelihood):
 # %% ../../nbs/08f_positive.ipynb #82fa407e
 @dataclass(frozen=True)
 class Gamma(Positive):
-    """Positive numbers with mean exp(f) and variance exp(2f)/shape; the `shape` κ = 1 is the
+    """Positive numbers with mean exp(f) and variance exp(2f)/shape; the `shape` R = 1 is the
     exponential distribution.
     """
 
@@ -79,7 +79,7 @@ class Gamma(Positive):
 @dataclass(frozen=True)
 class Weibull(Positive):
     """Durations y > 0 of which some had not ended: −y says that the duration exceeds y. It does so
-    with probability exp(−(y/exp(f))^shape); the `shape` κ = 1 is the exponential distribution with
+    with probability exp(−(y/exp(f))^shape); the `shape` R = 1 is the exponential distribution with
     mean exp(f).
     """
 
@@ -107,8 +107,8 @@ class Weibull(Positive):
         return ell, k * (risk - ended), -(k**2) * risk
 
     def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
-        xi = self.shape * (np.log(np.abs(y)) - f)
-        return [np.where(y > 0.0, 1.0 + xi, 0.0) - xi * rate_of(xi)]
+        log_risk = self.shape * (np.log(np.abs(y)) - f)
+        return [np.where(y > 0.0, 1.0 + log_risk, 0.0) - log_risk * rate_of(log_risk)]
 
     def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         first, square = mean_rates(mean, var)
