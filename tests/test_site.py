@@ -448,7 +448,8 @@ def test_notebooks_are_notebooks_and_exported_imports_stand_alone(path):
         "studies/*",
         "0[1356]*",
         "08[b-c]*",
-        "1[0-5]*",
+        "1*",
+        "2*",
         "about/*",
         "power*",
     ],
@@ -460,7 +461,7 @@ def test_pages_show_numbers_and_hide_their_checks(pages):
     for path in pages:
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
             source = "".join(cell["source"])
-            if cell["cell_type"] == "code" and not re.match(r"#\| hide|[%!]", source):
+            if cell["cell_type"] == "code" and not re.match(r"#\| (hide|export)|[%!]", source):
                 nodes = [
                     ast.unparse(node)[:80]
                     for node in ast.walk(ast.parse(source))
