@@ -359,7 +359,7 @@ def gaussian_block_adjoint(
     share: ndarray,
     n_outputs: int,
 ) -> tuple[ndarray, ndarray]:
-    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights (Equation 12.17
+    """e (G, b, b) and ∂ log Z/∂ log σₙ² (G, b) of G blocks, without their weights (Equation 12.16
     of the site).
 
     `squares` (G, b, b) is TAT + d₁d₁ᵀ, summed over outputs; `power` and `share` (G, 1, 1) are κ
@@ -415,7 +415,7 @@ def with_inner_sites(
     weight: ndarray,
 ) -> tuple[ndarray, ndarray]:
     """Means (C, G, b) and variances (G, b) of f in G blocks whose sites of `weight` (G,) are
-    replaced by all inner sites, Equation 12.18 of the site. `half` (G, M, b) is L_B⁻¹V_b, mu (G, b,
+    replaced by all inner sites, Equation 12.17 of the site. `half` (G, M, b) is L_B⁻¹V_b, mu (G, b,
     C) the means, and `inner` τ̃ (G, b), ν̃ (C, G, b).
     """
     T = site.precision
