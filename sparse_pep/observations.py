@@ -148,7 +148,7 @@ def variances_of_sums(kernel: Kernel, terms: ndarray) -> Covariances:
 
     return np.einsum("nq,nqr,nr->n", weights, K, weights), pull
 
-
+# %% ../nbs/22_observations.ipynb #146ed262
 def summed_vjp(
     covariance: Covariance, left: csr_array | None, right: csr_array | None
 ) -> Covariance:

@@ -263,6 +263,18 @@ def test_cells_of_the_derivation_are_lessons():
         assert statistics.median(lengths) <= 12, page
 
 
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "nbs").rglob("*.ipynb")), ids=lambda path: path.stem
+)
+def test_long_exported_cells_have_one_definition(path):
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if source.startswith("#| export") and len(source.splitlines()) > 60:
+            kinds = (ast.FunctionDef, ast.ClassDef)
+            names = [node.name for node in ast.parse(source).body if isinstance(node, kinds)]
+            assert len(names) < 2, f"split this cell between its definitions: {names}"
+
+
 ESTIMATORS = [name for name in modules() if name.split(".")[0] == "estimators"]
 
 

@@ -113,7 +113,7 @@ def prepare_streams() -> None:
             io.BufferedWriter(lossy), sys.stderr.encoding, "backslashreplace", line_buffering=True
         )
 
-
+# %% ../../nbs/internals/cli/app.ipynb #e145e286
 LOADED = 400 * 2**20  # bytes; the libraries take some more
 
 

@@ -113,7 +113,7 @@ def prediction_table(
         table["p_above"] = model.predict_probability(X, above=above, exposure=exposure)
     return table
 
-
+# %% ../../nbs/internals/cli/predict.ipynb #54113c27
 def describe(model: Estimator, asked: Asked) -> str:
     """What a table of predictions holds; a ValueError if labels are to have an interval or a
     threshold.

@@ -138,7 +138,7 @@ def days_of(dates: ndarray) -> ndarray:
     """Dates (n,) as days since the start of 1970, with NaN for NaT."""
     return (dates - START) / np.timedelta64(1, "D")
 
-
+# %% ../../nbs/internals/data/cells.ipynb #f3af8bfd
 def spelled_plainly(texts: Iterable[str]) -> pd.Series:
     """Texts in which dates have no names of weekdays and no other ornaments."""
     column = pd.Series(list(texts), dtype=object)

@@ -178,7 +178,7 @@ def checked_parts(parts: Mapping[str, "Part"], has_labels: bool) -> dict[str, "P
         raise ValueError(f"`blocks` must be the name of a column, or labels (N,); got {blocks!r}.")
     return given
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #4ed2fdb4
 def column_names(parts: Iterable["Part"]) -> list[str]:
     """The columns of a dataframe that some parts name."""
     named = [part for part in parts if isinstance(part, str | list)]
@@ -653,7 +653,7 @@ class DaskSource(Source):
         """A short text that is the same for equal data in equal pieces."""
         return digest(*self.gathered(self.client.map(piece_digest, self.futures, pure=False)))
 
-
+# %% ../../nbs/internals/data/cluster.ipynb #ce0793f0
 def piece_digest(piece: Rows) -> str:
     """A short text that tells a piece from others."""
     return digest(*("none" if part is None else part for part in piece))

@@ -195,7 +195,7 @@ class ColumnStats:
             texts = dict(zip(names, counts.tolist(), strict=False))
         return cls(rows, rows - len(values), {"number": ValueStats.of(cells)}, texts)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #4b2a8677
 def stats_of_texts(cells: Labels) -> ColumnStats:
     """The statistics of a column of texts."""
     counts = np.bincount(cells.places[cells.places >= 0], minlength=len(cells.texts))
@@ -276,7 +276,7 @@ def readings(texts: Sequence[str], decimal: str = ".") -> dict[str, ndarray]:
         unread &= ~matches
     return values
 
-
+# %% ../../nbs/internals/data/columns.ipynb #249a6d10
 def number_shapes(column: pd.Series, is_number: ndarray, decimal: str) -> dict[str, ndarray]:
     """Which of the texts (n,) that are numbers have a decimal mark, are digits only, or codes with
     a zero before other digits, and beside a decimal comma which have points between thousands, or
@@ -323,7 +323,7 @@ def level_rows(levels: Sequence[str]) -> ndarray:
     digests = np.array([[*name.digest()] for name in names], dtype=np.uint8)
     return 2.0 * np.unpackbits(digests, axis=1)[:, :MOST_LEVELS] - 1.0
 
-
+# %% ../../nbs/internals/data/columns.ipynb #69532115
 @dataclass(frozen=True)
 class Column:
     """What a column of a table is treated as, and how it becomes numbers: its kind ("number",
@@ -489,7 +489,7 @@ def said(option: str, name: str, kind: str) -> str:
         return f"{option} {name}={kind}"
     return f"`{option.strip('`')}={{{name!r}: {kind!r}}}`"
 
-
+# %% ../../nbs/internals/data/columns.ipynb #bb96af07
 def left_out(name: str, reason: str) -> Column:
     """A column that is not used."""
     return Column(name, "left out", reason)
@@ -588,7 +588,7 @@ def may_be_levels(seen: ColumnStats, odd: Collection[str]) -> bool:
         return True
     return "measure" in odd and not has_few_units(seen)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #3fe7b26e
 MOST_UNITS = 5
 
 
@@ -674,7 +674,7 @@ def numbers_rows(name: str, seen: ColumnStats) -> bool:
         return False
     return all(to_number(text).is_integer() for text in seen.texts)
 
-
+# %% ../../nbs/internals/data/columns.ipynb #f9e9afe9
 def date_of(name: str, seen: ColumnStats, form: str) -> Column:
     """A column of dates, or one left out. ValueError if there is no date of this form."""
     stats = seen.form(form)
@@ -777,7 +777,7 @@ def hint_of(seen: ColumnStats, few: bool = False) -> str:
         return ""
     return f"; {texts[int(np.argmax(begins))][:40]!r} is {UNREAD}, not as a number or a date"
 
-
+# %% ../../nbs/internals/data/columns.ipynb #8d10dc8b
 def spelled_alike(levels: Sequence[str]) -> list[str]:
     """The first levels that differ in capitals only; empty if there are none."""
     groups: dict[str, list[str]] = {}
@@ -945,7 +945,7 @@ class Columns:
         tuples = ({name: tuple(part[name]) for name in ("levels", "periods")} for part in saved)
         return cls(tuple(Column(**part | more) for part, more in zip(saved, tuples, strict=True)))
 
-
+# %% ../../nbs/internals/data/columns.ipynb #92428dd8
 TYPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys((part.name for part in fields(Column)), str),
     "levels": list,

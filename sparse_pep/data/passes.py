@@ -58,7 +58,7 @@ class InputErrors:
                 parts[rows] = np.maximum(parts[rows], error)
         return errors
 
-
+# %% ../../nbs/internals/data/passes.ipynb #beb41b67
 def predict_piece(
     piece: Rows,
     model: Model,

@@ -235,7 +235,7 @@ class Unzipped(io.BufferedIOBase):
         raw = cls(file, codes, separator)  # a file without a name
         return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")  # type: ignore[arg-type]
 
-
+# %% ../../nbs/internals/data/reader.ipynb #997fe9f7
 class Lines:
     """An iterator over the lines of a text. `ended` says whether all have been read."""
 
@@ -307,7 +307,7 @@ class Header(NamedTuple):
     separator: str
     n_cells: int
 
-
+# %% ../../nbs/internals/data/reader.ipynb #b8cbeb39
 FOREIGN = {  # how files begin that are taken for CSV by mistake
     rb"PK\x03\x04|\xd0\xcf\x11\xe0": "a spreadsheet or an archive; save its table as CSV",
     rb"PAR1": "Parquet; let its name end in .parquet",
@@ -423,7 +423,7 @@ class CsvFile(TableFile):
             **EXACT,
         )
 
-
+# %% ../../nbs/internals/data/reader.ipynb #5386555d
 def has_empty_cells(column: pd.Series) -> bool:
     """Whether a column of a CSV file, numbers or text, has empty cells."""
     return isinstance(column.dtype, pd.StringDtype) and (column.str.strip() == "").any()

@@ -129,7 +129,7 @@ class PieceStates(Protocol):
     def __getitem__(self, k: int) -> PieceState:
         """The state of piece k."""
 
-
+# %% ../../nbs/internals/data/sources.ipynb #8d58ffc3
 class DiskSiteStore:
     """A list with a tuple of arrays for each piece, stored in files of a folder, which is made in
     `folder` and removed with the object. One tuple at a time is in memory.

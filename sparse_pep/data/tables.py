@@ -144,7 +144,7 @@ def cells_in(column: pd.Series, name: str, kind: str, decimal: str = ".") -> Cel
             return numbers
     return numbers_in(texts_in(column, decimal), name, kind)
 
-
+# %% ../../nbs/internals/data/tables.ipynb #f3dd9430
 def gaps_in(labels: Labels, words: Collection[str]) -> str:
     """How many cells are empty, or one of these words for it, in words; "" for at most one."""
     absent = labels.spread([text.casefold() in words for text in labels.texts], False)
@@ -420,7 +420,7 @@ def warn_if_ended(censored: str) -> None:
             UserWarning,
         )
 
-
+# %% ../../nbs/internals/data/tables.ipynb #131e752f
 def require_target(parts: Mapping[str, str], labels: bool) -> None:
     """Raise a ValueError if there is no target for labels, or for durations."""
     if labels and "y" not in parts:
@@ -614,7 +614,7 @@ def load_arrays(
             return loader.loaded()
     return load_arrays(encoded(layout, statistics, option), folder)
 
-
+# %% ../../nbs/internals/data/tables.ipynb #18b4668e
 def statistics_of_codes(layout: Layout, option: str | None) -> Statistics | None:
     """The statistics of the inputs, read as texts, if one that looks like numbers holds codes such
     as 01001. Without an `option` a warning names it.

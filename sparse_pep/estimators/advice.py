@@ -67,7 +67,7 @@ def gains(state: FittedState) -> Gains:
     tails, varying = noise_gains(state, training, rows.at(order[:RESIDUAL_ROWS]))
     return Gains(tails, varying, *points_gain(state, rows.at(order[:POINT_ROWS])))
 
-
+# %% ../../nbs/internals/estimators/advice.ipynb #95ca96eb
 def plain_rows(state: FittedState, problem: Problem) -> Rows | None:
     """The rows of a problem, if they are in memory, of one output in Gaussian noise, and single."""
     rows = problem.rows
@@ -224,7 +224,7 @@ def advice_on_points(fit: Judgement) -> Iterator[str]:
         )
         yield with_page(text, page_on_points(fit))
 
-
+# %% ../../nbs/internals/estimators/advice.ipynb #a7dff95d
 def advice_on_noise(fit: Judgement) -> Iterator[str]:
     """The errors have heavy tails, or the noise varies with the inputs."""
     if not (fit.learned and fit.is_noisy):

@@ -102,7 +102,7 @@ def require_errors_taken(raw: RawData, taken: bool) -> None:
             "checkpoint: leave it out."
         )
 
-
+# %% ../../nbs/internals/estimators/base.ipynb #7b0100bf
 def columns_in_use(columns: InputColumns, data: Data, taken: bool) -> InputColumns:
     """The columns, whose empty cells are filled as if their values were known where the training
     could not take their errors into account, and of several outputs everywhere.

@@ -210,7 +210,7 @@ def value_range(encoder: Encoder, data: Data) -> ndarray:
     ends = np.stack([inputs.least, inputs.most])
     return ends if encoder.x_mean is None else encoder.x_mean + encoder.x_scale * ends
 
-
+# %% ../../nbs/internals/estimators/conclude.ipynb #199eb7c2
 def conclude(trained: TrainedModel) -> FittedState:
     """The state of a fit after training, by inference at the final parameters. Warns if inference
     did not converge, or the model has learned nothing.

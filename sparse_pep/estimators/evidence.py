@@ -151,7 +151,7 @@ def group_numbers(codes: ndarray | None, training: TrainingData, groups: ArrayLi
     numbers[samples] = labels[counted]
     return numbers
 
-
+# %% ../../nbs/internals/estimators/evidence.ipynb #ecbfeea8
 def moments_left_out(
     state: FittedState, training: TrainingData, groups: ArrayLike | None
 ) -> Moments:

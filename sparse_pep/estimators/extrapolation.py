@@ -90,7 +90,7 @@ def extrapolation_text(state: FittedState, counts: Sequence[ndarray | None]) -> 
         f"{'; '.join(parts)}. {advice}"
     )
 
-
+# %% ../../nbs/internals/estimators/extrapolation.ipynb #a0adb5ab
 def column_text(state: FittedState, d: int, n_rows: float, distance: float, lengths: float) -> str:
     """How many rows lie beyond the data in column d, and how far, as a distance in the model's
     units and in lengthscales.

@@ -222,7 +222,7 @@ def apply_sample_weight(
     )
     return piece if keep_all else piece.at(rows)
 
-
+# %% ../../nbs/internals/estimators/fitting.ipynb #5d6b6b13
 def checked_exposure(exposure: ArrayLike | None, n_rows: int) -> float | ndarray:
     """The exposures (n_rows,), which must be positive, or 1 if there are none."""
     if exposure is None:
@@ -371,7 +371,7 @@ def rows_of_arrays(
             data = replace(data, counted=np.asarray(sample_weight, dtype=float) > 0.0)
     return replace(data, sample=sample_of(data, run.rng))
 
-
+# %% ../../nbs/internals/estimators/fitting.ipynb #d772f893
 def several_or_none(power: ndarray | None) -> ndarray | None:
     """The powers of the rows, or None if all rows have the same."""
     return None if power is None or power.ndim == 0 else power

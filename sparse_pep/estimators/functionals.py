@@ -109,7 +109,7 @@ def leading_observation(observations: Sequence[Observation]) -> Observation | No
         return None
     return min(candidates, key=lambda part: (part.noise_variance is not None, part.code))
 
-
+# %% ../../nbs/internals/estimators/functionals.ipynb #ea4895dc
 def named_likelihood(observation: Observation, encoder: Encoder) -> Likelihood:
     """The likelihood that an observation names, or that of the estimator."""
     kinds = {None: encoder.likelihood, "gaussian": Gaussian(), "probit": Probit()}

@@ -103,7 +103,7 @@ def checked_targets(kind: TargetKind, y: ArrayLike) -> ndarray:
         return checked_labels(y)
     return checked_numbers(numbers_of_categories(y) if kind.ordered else y)
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #5a6470c2
 def numbers_of_categories(y: ArrayLike) -> ArrayLike:
     """The numbers (N,) of ordered categories of pandas, 0, 1, ... unless they are increasing
     numbers themselves. ValueError for other text, which has no order.
@@ -133,7 +133,7 @@ def numbers_of_categories(y: ArrayLike) -> ArrayLike:
     )
     return np.where(codes < 0.0, np.nan, codes)
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #41ca67d0
 def checked_numbers(y: ArrayLike) -> ndarray:
     """y as an array of finite numbers, float64."""
     y = require_real(y, "y")
@@ -229,7 +229,7 @@ def without_codes(column: NumberColumn) -> tuple[ndarray, list[float]]:
             ends = (float(values.min()), float(values.max()))
     return values, codes
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #0ec0cdbf
 def codes_in(column: NumberColumn) -> list[float]:
     """The numbers of a column that stand for missing values by their looks: they are usual for it,
     at the ends of the others, two cells hold them, and each is farther from the rest than that is
@@ -266,7 +266,7 @@ def warn_if_codes(column: NumberColumn) -> None:
         taken = f"it is fitted as a {kind}" if len(codes) == 1 else f"they are fitted as {kind}s"
         warn_caller(f"{code_text(column, codes)}. If {what}, leave {advice}; {taken}.", UserWarning)
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #beeb1d82
 FEWEST_TIMES = 5  # distinct values, from which the digits of a time are no accident
 DIGITS_OF_TIMES = {  # what the digits of a number are, from the last: most, least of each pair
     "months in the form": (190_001, 210_012, [(1, 12)]),
@@ -305,7 +305,7 @@ def has_digits(values: ndarray, pairs: Sequence[tuple[int, int]]) -> bool:
         values = values // 100
     return True
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #ed4e04c7
 def form_of_weeks(column: NumberColumn) -> str:
     """What numbers are in words, if they are weeks such as 202152, of several years; else ""."""
     least, most = column.ends
@@ -353,7 +353,7 @@ def warn_if_numbering(column: NumberColumn) -> None:
             UserWarning,
         )
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #2ca7bf5c
 CENSORED = re.compile(r"(?i:(^|[\W_])censored($|[\W_\d]))")
 FATES = frozenset("dead died death deceased alive living censored event failed relapsed".split())
 MARKS = {  # of two values each, what the larger one means
@@ -408,7 +408,7 @@ def warn_of_totals(y: ndarray) -> None:
             UserWarning,
         )
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #f2292324
 def number_columns(data: Data, columns: InputColumns, rows: Rows) -> Iterator[NumberColumn]:
     """Yield the targets, if they are numbers, and the columns of X that are numbers or dates to the
     user, with the values in some `rows`.
@@ -490,7 +490,7 @@ def column_kinds(options: Arguments) -> dict[str, str]:
     kinds = options.column_types
     return {} if isinstance(kinds, str) else kinds
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #f3a41ca0
 def require_local_in_blocks(options: Arguments, data: Data) -> None:
     """Raise a ValueError unless `local` goes with rows that are in blocks, or not."""
     in_blocks = data.unique_rows.blocks is not None
@@ -558,7 +558,7 @@ def ingest_table(
     weights = (raw.sample_weight, raw.known_variance)
     return Ingested(rows_of_arrays(options, rows, *weights, run), columns)
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #6a1e2499
 def columns_of_table(options: Arguments, raw: RawData) -> InputColumns:
     """The columns of a mixed table, or of an array with gaps. Columns of numbers without gaps are
     not counted yet.
@@ -591,7 +591,7 @@ def has_gaps(X: ndarray) -> bool:
     """Whether an array has a cell without a value. A NaN makes the smallest of numbers NaN."""
     return bool(np.isnan(np.min(X)) if X.dtype.kind == "f" else pd.isna(X).any())
 
-
+# %% ../../nbs/internals/estimators/ingest.ipynb #fa4139b4
 def warn_of_dropped_columns(table: Columns) -> None:
     """Warn of columns that are left out although the user did not name them, and of levels that
     may be one.

@@ -181,7 +181,7 @@ def numeric_columns(
     require_encoded_columns(X, columns, columns.table)
     return X
 
-
+# %% ../../nbs/internals/estimators/inputs.ipynb #9521e318
 def require_encoded_columns(X: ndarray, columns: InputColumns, table: Columns) -> None:
     """Raise a ValueError unless X has as many columns as a mixed table has columns of numbers."""
     if X.shape[1] == columns.n_inputs:

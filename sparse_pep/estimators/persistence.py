@@ -144,7 +144,7 @@ def unfitted(kind: type[Arguments], saved: Mapping[str, Any], state: FittedState
         arguments["noise_variance"] = state.likelihood
     return kind(**arguments)
 
-
+# %% ../../nbs/internals/estimators/persistence.ipynb #3e291ee4
 def require_predictions(state: FittedState) -> None:
     """Raise a ValueError unless a model predicts at the ends of the range of its inputs, and its
     probabilities are those of its classes.

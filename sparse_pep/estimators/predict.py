@@ -135,7 +135,7 @@ def latent_moments(
     warn_of_extrapolation(state, beyond)
     return np.concatenate(means, axis=-1), np.concatenate(variances, axis=-1)
 
-
+# %% ../../nbs/internals/estimators/predict.ipynb #93142ea3
 def block_numbers(local: LocalRows | None, blocks: ArrayLike, n_rows: int) -> ndarray:
     """The numbers of blocks (S,) with these labels."""
     if local is None or local.blocks is None:
@@ -189,7 +189,7 @@ def variance_change(state: FittedState, boxes: WeightedSum, side: int, n_nodes: 
     coarse, fine, value = (kernel.diag(state.encoder.inputs(part.rows()))[0] for part in asked)
     return float((fine - coarse) / max(coarse, 1e-9 * value, np.finfo(float).tiny))
 
-
+# %% ../../nbs/internals/estimators/predict.ipynb #b62d911d
 def functional_moments(state: FittedState, observation: Observation) -> Moments:
     """Mean and variance of a functional of f, in the shapes of `latent_moments` and in the model's
     units.
@@ -348,7 +348,7 @@ def predict_mean_and_std(state: FittedState, X: Inputs, given: Given = NOTHING) 
     std = np.multiply.outer(np.sqrt(var), state.encoder.y_scale * np.ones(state.outputs))
     return state.encoder.inverse(mean.T), std
 
-
+# %% ../../nbs/internals/estimators/predict.ipynb #b7570564
 def predict_mean_and_cov(state: FittedState, X: Inputs, given: Given = NOTHING) -> Moments:
     """The mean (S,) and the covariance (S, S) of y in Gaussian noise; (S, K) and (S, S, K)."""
     encoded = encoded_inputs(state, X, "`return_cov`")
@@ -441,7 +441,7 @@ def sample_f(
     scaled = mean_to_target_units(state, np.moveaxis(draws, 0, -1))  # (S, n, C)
     return np.moveaxis(scaled, -1, 1)
 
-
+# %% ../../nbs/internals/estimators/predict.ipynb #75fb6491
 def sample_y(
     state: FittedState,
     X: ArrayLike,

@@ -100,7 +100,7 @@ def require_one_scale(options: Arguments, data: Data) -> None:
             "columns, because each column has its own scale."
         )
 
-
+# %% ../../nbs/internals/estimators/real_targets.ipynb #e38e3031
 def require_measured(options: Arguments, data: Data, likelihood: Likelihood) -> None:
     """Raise a ValueError before training if all targets are limits on the same side: the evidence
     then rises without bound.

@@ -90,7 +90,7 @@ def groups_by_origin(columns: InputColumns) -> dict[str, list[int]]:
         groups.setdefault(name, []).append(d)
     return groups
 
-
+# %% ../../nbs/internals/estimators/relevance.ipynb #d63062fc
 def checked_groups(
     groups: Mapping[str, Sequence[int | str]], inputs: InputColumns
 ) -> list[list[int]]:

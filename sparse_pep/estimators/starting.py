@@ -254,7 +254,7 @@ def chosen_mean(
     several = likelihood.n_latent if likelihood.n_latent > 1 else None
     return starting_mean(name, rows.X, targets, rows.weight, several)
 
-
+# %% ../../nbs/internals/estimators/starting.ipynb #73847ebd
 def starting_model(
     options: Arguments,
     rows: Rows,

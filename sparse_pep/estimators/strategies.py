@@ -67,7 +67,7 @@ def training_of(options: Arguments, data: Data) -> Strategy:
         return OnUniqueRows(data.unique_rows, data.inverse)
     return train
 
-
+# %% ../../nbs/internals/estimators/strategies.ipynb #1bc80f18
 def is_guarded(options: Arguments, data: Data) -> bool:
     """Whether the evidence after training is compared with its bounds: where something is trained
     on rows in memory that have one power, and predictions rely on the inducing variables.
@@ -104,7 +104,7 @@ def compares_ways(options: Arguments, data: Data) -> bool:
     by_itself = isinstance(options.training, str) and options.training == "auto"
     return by_itself and data.in_memory and many and not any(asked)
 
-
+# %% ../../nbs/internals/estimators/strategies.ipynb #14ae5f88
 def strategy_for(options: Arguments, data: Data) -> Strategy:
     """The strategies that the arguments ask for, one around the other."""
     strategy = training_of(options, data)

@@ -59,7 +59,7 @@ def rows_of_race(record: Diagnostics) -> Lines:
         rows.append(("noise", record["noise_at_limit"]))
     return rows
 
-
+# %% ../../nbs/internals/estimators/summary.ipynb #7743a505
 FORMS = {True: "one joint posterior of their contrasts", False: "a posterior for each"}
 PRODUCT = "the posterior is a product over them: their correlation is lost"
 
@@ -100,7 +100,7 @@ def rows_of_model(state: FittedState) -> Lines:
         *rows_of_gaps(state),
     ]
 
-
+# %% ../../nbs/internals/estimators/summary.ipynb #0e034dfc
 def rows_of_gaps(state: FittedState) -> Lines:
     """The row about empty cells that were filled, if training could not take their errors."""
     table = state.columns.table

@@ -176,7 +176,7 @@ def grown_points(state: FittedState, Z: ndarray, number: int) -> ndarray:
         )
     return points
 
-
+# %% ../../nbs/internals/estimators/update.ipynb #8980a2fa
 def without_points(state: FittedState, points: int | ArrayLike) -> FittedState:
     """The state without the inducing points in these rows of Z, or without so many of them."""
     Z = inducing_points(state)

@@ -538,7 +538,7 @@ class JointSites(IteratedSites):
             smallest=cavities.smallest,
         )
 
-
+# %% ../../nbs/internals/inference/row_sites.ipynb #1982cbb0
 Sites = KnownSites | IteratedSites
 
 

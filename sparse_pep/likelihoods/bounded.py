@@ -84,7 +84,7 @@ def listed(levels: Sequence[float]) -> str:
     text = ", ".join(f"{level:g}" for level in levels[:MENTIONED])
     return text if len(levels) <= MENTIONED else f"{text}, ... ({len(levels)} in all)"
 
-
+# %% ../../nbs/08g_bounded.ipynb #4c14f20e
 @dataclass(frozen=True)
 class CutPoints(Likelihood):
     """Classes between increasing cut points, with the parameters from which these follow. They have

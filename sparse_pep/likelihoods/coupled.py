@@ -234,7 +234,7 @@ class Outer(NamedTuple):
         """What each node adds to the means (3, T n)."""
         return (self.t[:, None] * self.direction[:, None]).reshape(3, -1)
 
-
+# %% ../../nbs/09d_coupled.ipynb #30bd6559
 def mixed(parts: Tilted, weights: ndarray, power: ndarray) -> Tilted:
     """The moments of n mixtures with `weights` (T,), from those of their parts: T n rows, those of
     one node together.

@@ -88,7 +88,7 @@ class ExactTerms(NamedTuple):
     weight: ndarray  # (N,)
     pull: PullBack
 
-
+# %% ../../nbs/19e_exact.ipynb #ae018f23
 @dataclass(frozen=True, eq=False)
 class ExactEvidence:
     """The log evidence of the exact process with Gaussian noise as a function of a model, whose

@@ -167,7 +167,7 @@ def sites_in_memory(start: object) -> ndarray | None:
 class TimeIsOver(Exception):
     """Raised instead of an evaluation, or in the middle of one, after the time of training."""
 
-
+# %% ../../nbs/18_training.ipynb #f432d9e6
 class WarmEvidence:
     """The evidence of a problem and its gradient as a function of the model, where each search for
     the sites starts from those of the last search that converged, `last`. In the next search alone,

@@ -125,7 +125,7 @@ def climb_in_rounds(
             break
     return result
 
-
+# %% ../../nbs/19b_runs.ipynb #492e2226
 def joined_rounds(first: TrainingResult, again: TrainingResult) -> TrainingResult:
     """The result of the later of two rounds, with the history and the counts of both."""
     counts = {name: value + again.counts[name] for name, value in first.counts.items()}

@@ -112,7 +112,7 @@ def held_out_density(model: Model, problem: Problem, start: object, held_out: Ro
     weight = np.broadcast_to(held_out.weight, held_out.n_data)
     return float(np.average(density, weights=weight))
 
-
+# %% ../../nbs/19c_strategies.ipynb #9a60b227
 def held_out_power(
     model: Model,
     problem: Problem,
@@ -376,7 +376,7 @@ def with_further_points(model: Model, places: Rows, size: int) -> Model:
     Z = greedy_points(model.kernel, places.X, size, first=model.features.Z)
     return replace(model, features=InducingPoints(Z))
 
-
+# %% ../../nbs/19c_strategies.ipynb #b3e66cf5
 @dataclass(frozen=True, eq=False)
 class Growth:
     """Training with the number of inducing points that the data need.
