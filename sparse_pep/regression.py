@@ -38,8 +38,8 @@ def gaussian_sites(
 
     Parameters
     ----------
-    y : ndarray (N,) or (N, K)
-        Targets, of one output or of K.
+    y : ndarray (N,) or (N, C)
+        Targets, of one output or of C.
     dff : ndarray (N,)
         Unexplained variances D, units y².
     noise_variance : float or ndarray (N,)
@@ -100,8 +100,8 @@ def evidence(
         Covariance of u with f at the data.
     kff : ndarray (N,)
         Prior variances of f at the data, units y².
-    y : ndarray (N,) or (N, K)
-        Targets, of one output or of K with the same covariances.
+    y : ndarray (N,) or (N, C)
+        Targets, of one output or of C with the same covariances.
     noise_variance : float or ndarray (N,)
         σ² > 0, units y².
     power : float or ndarray (N,)
@@ -143,7 +143,7 @@ def gaussian_sums(
     tight: bool = False,
 ) -> tuple[ndarray, ndarray, float]:
     """The sums over data points that determine the evidence: V diag(wτ) Vᵀ (M, M), V (wν), (M,) or
-    (M, K), and Σ w c. The arguments are those of `evidence`, with V = Luu⁻¹ Kuf (M, N) and the
+    (M, C), and Σ w c. The arguments are those of `evidence`, with V = Luu⁻¹ Kuf (M, N) and the
     unexplained variances D (N,). Cost NM² flops.
     """
     weight = np.broadcast_to(np.asarray(weight, dtype=float), len(y))
@@ -178,8 +178,8 @@ def upper_bound(
 
 # %% ../nbs/06_regression.ipynb #fc940e95
 def predict_f(posterior: Posterior, Kus: ndarray, kss: ndarray) -> tuple[ndarray, ndarray]:
-    """The predictive mean and variance (S,) of f at S test inputs, in units of y and y²; with K
-    outputs the mean is (K, S). `Kus` (M, S) is overwritten, `kss` (S,) are the prior variances. Add
+    """The predictive mean and variance (S,) of f at S test inputs, in units of y and y²; with C
+    outputs the mean is (C, S). `Kus` (M, S) is overwritten, `kss` (S,) are the prior variances. Add
     the noise variance to predict y. Cost 2SM² flops. Equation 6.5 of the site, 18 of the paper.
     """
     V = solve_lower(posterior.Kuu, Kus, out=Kus)
@@ -208,7 +208,7 @@ class WhitenedMoments(NamedTuple):
     """The moments of q in whitened coordinates."""
 
     Kuu: Factor  # which defines the coordinates
-    mean: ndarray  # β (M,), or (M, K) with K outputs
+    mean: ndarray  # β (M,), or (M, C) with C outputs
     cov: ndarray  # B⁻¹ (M, M)
 
 
@@ -222,7 +222,7 @@ class FixedSites(NamedTuple):
     """The sites of n rows at their fixed point, and what their adjoints depend on besides."""
 
     precision: ndarray  # (n,)
-    shift: ndarray  # (n,), or (n, K) with K outputs
+    shift: ndarray  # (n,), or (n, C) with C outputs
     weight: ndarray  # (n,)
     power: ndarray  # (n,), κγ: α in Power EP
     # χ = 1/(1 + (1 − γ)κD/σ²), which is 1 in Power EP
@@ -234,7 +234,7 @@ class ChunkAdjoint(NamedTuple):
 
     Kuf_bar: ndarray  # (M, n)
     kff_bar: ndarray  # (n,)
-    d1: ndarray  # ν − τμ, (n,) or (K, n), without the weight
+    d1: ndarray  # ν − τμ, (n,) or (C, n), without the weight
     var: ndarray | float  # a (n,), the variance of wₙᵀu
 
 
@@ -275,7 +275,7 @@ def log_noise_adjoint(
     share: float | ndarray = 1.0,
 ) -> ndarray:
     """∂ log Z / ∂ log σₙ² (N,) of each data point, without its weight. The arguments are (N,), as
-    in `adjoint_chunk` and `gaussian_sites`; `d1` is (K, N) for K outputs.
+    in `adjoint_chunk` and `gaussian_sites`; `d1` is (C, N) for C outputs.
     """
     outputs = np.atleast_2d(d1)
     inner = 1.0 / (power * dff + noise_variance)
@@ -288,7 +288,7 @@ class VFEFactors(NamedTuple):
     """The small matrices from which `vfe_adjoint_chunk` makes the adjoints of a chunk."""
 
     G: ndarray  # Luu⁻ᵀ (I − B⁻¹) (M, M)
-    mean: ndarray  # β (M,), or (M, K) with K outputs
+    mean: ndarray  # β (M,), or (M, C) with C outputs
     weights: ndarray  # Luu⁻ᵀ β
 
 
@@ -336,7 +336,7 @@ def Kuu_adjoint(moments: WhitenedMoments, precision: ndarray, outer: ndarray) ->
 
 
 def sum_of_blocks(matrix: ndarray, M: int) -> ndarray:
-    """The sum (M, M) of the K blocks on the diagonal of a matrix (KM, KM)."""
+    """The sum (M, M) of the C blocks on the diagonal of a matrix (CM, CM)."""
     if len(matrix) == M:
         return matrix
     return np.einsum("kikj->ij", matrix.reshape(len(matrix) // M, M, -1, M))

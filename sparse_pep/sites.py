@@ -48,15 +48,15 @@ class Posterior:
 
     @property
     def copies(self) -> int:
-        """The number K of functions with inducing variables of their own, (KM,) in all, whose
+        """The number C of functions with inducing variables of their own, (CM,) in all, whose
         posterior is joint.
         """
         return len(self.B.lower) // len(self.Kuu.lower)
 
     @cached_property
     def weights(self) -> ndarray:
-        """Luu⁻ᵀ LB⁻ᵀ b (M,), the weights of the covariances with u in the predictive mean; (M, K)
-        for K outputs or functions. Cost O(M²).
+        """Luu⁻ᵀ LB⁻ᵀ b (M,), the weights of the covariances with u in the predictive mean; (M, C)
+        for C outputs or functions. Cost O(M²).
         """
         v = solve_lower(self.B, self.b, transpose=True)
         if self.copies > 1:

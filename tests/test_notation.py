@@ -1,5 +1,5 @@
-"""One notation: every letter in a formula of the derivation is defined once, on the notation
-page or on its own page.
+"""One notation: every letter in a formula is defined once, on the notation page or on its own
+page, and the letters of the notation page have one meaning on the whole site.
 """
 
 import json
@@ -10,6 +10,23 @@ import pytest
 
 NBS = Path(__file__).parent.parent / "nbs"
 PAGES = sorted(path.stem for path in NBS.glob("*.ipynb") if path.stem != "index")
+OTHERS = sorted(
+    path.relative_to(NBS).with_suffix("").as_posix()
+    for path in NBS.glob("*/**/*.ipynb")
+    if path.stem != "index"
+)
+QUOTING = {"about/notation", "about/errata"}  # one defines the letters, one quotes the paper
+# letters of the whole site, and forms in which they had another meaning
+FOREIGN_FORMS = {
+    "g": r"(?<![A-Za-z\\])g(?:_m|_\{m|'|\()",  # a window, a second function
+    r"\gamma": r"\\gamma(?:_(?!n)|\()",  # slopes, a gain, variances of pairs
+    r"\kappa": r"\\kappa_(?![nb])",  # eigenvalues, own variances of outputs
+    r"\xi": r"\\xi_(?![dj])",  # mean parameters, heights of classes
+    r"\zeta": r"\\zeta_(?![nb{])",
+    "r": r"(?<![A-Za-z\\{])r(?:\(|_[a-z])",  # log(1 + x)/x, residuals
+    "c": r"(?<![A-Za-z\\{_])c_(?![nb])|\\mathbf\s*\{?c\b",  # coefficients, a covariance
+    "K": r"(?<![A-Za-z\\{])K\s*(?:[-+=]\s*[C\d]|\\times)|\\times\s*K(?![_^{])",  # a number
+}
 FORMULA = re.compile(r"\$\$(.+?)\$\$|(?<!\\)\$(?!\s)(.+?)(?<!\\)\$", re.DOTALL)
 FACE = r"\\(?:mathbf|boldsymbol|mathcal|mathbb)(?![A-Za-z])"
 ACCENT = r"\\(?:tilde|widetilde|hat|widehat|check|dot)(?![A-Za-z])"
@@ -85,7 +102,7 @@ def local(page):
         for block in listed
         for line in block.splitlines()
     ]
-    _, _, table = text.rpartition("<summary>Letters of this page</summary>")
+    _, _, table = text.partition("<summary>Letters of this page</summary>")
     items += [line.split("|")[1] for line in table.splitlines() if line.startswith("| $")]
     return set().union(*(first_letters(item) for item in items), set())
 
@@ -123,3 +140,31 @@ def test_letters_are_listed_once_at_the_end_of_a_page(page):
     listing = [k for k, text in enumerate(cells) if "<summary>Letters of this page" in text]
     assert listing in ([], [len(cells) - 1])
     assert "**Letters of this" not in "\n".join(cells)
+
+
+def named(page):
+    """The letters with which a formula begins: the text names them, or the formula defines them."""
+    found = [formula for text in texts(page) for formula in formulas(text)]
+    return {first for formula in found for first in list(letters(formula))[:1]}
+
+
+@pytest.mark.parametrize("page", OTHERS)
+def test_letters_of_all_other_pages(page):
+    used = {one for text in texts(page) for formula in formulas(text) for one in letters(formula)}
+    if page not in QUOTING:
+        assert not (unnamed := sorted(used - general() - local(page) - named(page))), unnamed
+        assert not (twice := sorted(local(page) & general())), twice
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES + OTHERS if page not in QUOTING])
+def test_a_letter_of_the_whole_site_has_no_form_of_another_meaning(page):
+    found = [formula for text in texts(page) for formula in formulas(text)]
+    for letter, form in FOREIGN_FORMS.items():
+        assert not (foreign := [one for one in found if re.search(form, one)]), (letter, foreign)
+
+
+def test_the_letters_of_the_whole_site_stand_on_the_notation_page():
+    missing = set(FOREIGN_FORMS) - general()
+    assert not missing
+    text = "\n".join(texts("about/notation"))
+    assert r"| $\operatorname{lr}(x)$ |" in text

@@ -331,12 +331,12 @@ class Categorical(Coded):
 
 # %% ../../nbs/01c_structured_kernels.ipynb #182b7dfb
 class CodeMatrix(Coded):
-    """k = Ω[code, code′] for the codes 0, …, K − 1 of `n_outputs`; subclasses define Ω, the
+    """k = Ω[code, code′] for the codes 0, …, C − 1 of `n_outputs`; subclasses define Ω, the
     `covariance`, and its `pull_back`.
     """
 
     def indicators(self, X: ndarray) -> ndarray:
-        """H (N, K), with a 1 in the column of each row's code."""
+        """H (N, C), with a 1 in the column of each row's code."""
         code = self.code(X)
         H = (code == np.arange(self.n_outputs)).astype(float)
         known = H.any(axis=1)
@@ -382,12 +382,12 @@ class Coregion(CodeMatrix):
     Attributes
     ----------
     n_outputs : int
-        K; the codes are 0, …, K − 1. Not needed with `weights`.
+        C; the codes are 0, …, C − 1. Not needed with `weights`.
     rank : int
-        The number R of shared functions, at most K.
-    variance : ndarray (K,)
+        The number R of shared functions, at most C.
+    variance : ndarray (C,)
         Of the function that each output has for itself, units of y²; one number is one for all.
-    weights : ndarray (K, R)
+    weights : ndarray (C, R)
         Of the shared functions in the outputs, units of y. By default they give half of the
         variance, equally for rank 1.
     active_dims : list of int, optional
@@ -417,26 +417,26 @@ class Coregion(CodeMatrix):
         if weights is None:
             weights = starting_weights(self.n_outputs, self.rank)
         weights = as_floats(weights, "weights")
-        K = len(weights) if weights.ndim == 2 else 0
+        C = len(weights) if weights.ndim == 2 else 0
         variance = np.asarray(self.variance)
-        fits = self.n_outputs in (None, K) and variance.shape in ((), (K,))
+        fits = self.n_outputs in (None, C) and variance.shape in ((), (C,))
         if not weights.size or not fits or not np.all(np.isfinite(weights)):
             raise ValueError(
-                "`weights` of Coregion must be finite numbers (K, R) for K = `n_outputs`, "
-                f"and `variance` (K,) or one number; got shapes {weights.shape} and "
+                "`weights` of Coregion must be finite numbers (C, R) for C = `n_outputs`, "
+                f"and `variance` (C,) or one number; got shapes {weights.shape} and "
                 f"{variance.shape}, `n_outputs` {self.n_outputs}."
             )
-        variance = np.array(np.broadcast_to(variance, (K,)))
-        set_fields(self, n_outputs=K, rank=weights.shape[1], variance=variance, weights=weights)
+        variance = np.array(np.broadcast_to(variance, (C,)))
+        set_fields(self, n_outputs=C, rank=weights.shape[1], variance=variance, weights=weights)
 
     @property
     def covariance(self) -> ndarray:
-        """Ω (K, K), the covariance of the outputs."""
+        """Ω (C, C), the covariance of the outputs."""
         weights = np.asarray(self.weights)
         return weights @ weights.T + np.diag(self.variance)
 
     def pull_back(self, covariance_bar: ndarray) -> Parameters:
-        """The derivatives with respect to the parameters for those with respect to Ω (K, K)."""
+        """The derivatives with respect to the parameters for those with respect to Ω (C, C)."""
         return {
             "log_variance": self.variance * np.diag(covariance_bar),
             "weights": (covariance_bar + covariance_bar.T) @ self.weights,
@@ -444,13 +444,13 @@ class Coregion(CodeMatrix):
 
 # %% ../../nbs/01c_structured_kernels.ipynb #077e7c8d
 def starting_weights(n_outputs: int | None, rank: int) -> ndarray:
-    """Weights (K, R) with orthogonal columns, the first of equal numbers, and with squares whose
+    """Weights (C, R) with orthogonal columns, the first of equal numbers, and with squares whose
     mean over the outputs is ½.
     """
-    K = require_count(n_outputs, "n_outputs")
-    R = require_count(rank, "rank", K, " up to `n_outputs`")
-    waves = np.cos(np.pi * np.outer(np.arange(K) + 0.5, np.arange(R)) / K)
-    return waves / np.sqrt(2.0 * np.sum(waves**2, axis=0) * R / K)
+    C = require_count(n_outputs, "n_outputs")
+    R = require_count(rank, "rank", C, " up to `n_outputs`")
+    waves = np.cos(np.pi * np.outer(np.arange(C) + 0.5, np.arange(R)) / C)
+    return waves / np.sqrt(2.0 * np.sum(waves**2, axis=0) * R / C)
 
 
 def require_count(value: object, name: str, most: float = np.inf, range_text: str = "") -> int:
@@ -464,7 +464,7 @@ def require_count(value: object, name: str, most: float = np.inf, range_text: st
 
 # %% ../../nbs/01c_structured_kernels.ipynb #b45a0b1e
 def output_rows(X: ArrayLike, n_outputs: int) -> ndarray:
-    """The rows (KN, D + 1) that ask for each of K outputs at each row of X (N, D): first all rows
+    """The rows (CN, D + 1) that ask for each of C outputs at each row of X (N, D): first all rows
     of output 0. Their last column holds the number of the output.
 
     Examples
@@ -481,7 +481,7 @@ def output_rows(X: ArrayLike, n_outputs: int) -> ndarray:
 
 # %% ../../nbs/01c_structured_kernels.ipynb #91cc69f6
 def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[ndarray, ndarray]:
-    """The rows of `output_rows` for the cells of Y (N, K) that are not NaN, (n, D + 1), and the
+    """The rows of `output_rows` for the cells of Y (N, C) that are not NaN, (n, D + 1), and the
     numbers in these cells, (n,). Raises ValueError if X (N, D) and Y do not fit.
 
     Examples
@@ -507,7 +507,7 @@ def stack_outputs(X: ArrayLike, Y: ArrayLike) -> tuple[ndarray, ndarray]:
 
 # %% ../../nbs/01c_structured_kernels.ipynb #ecaaa8a7
 def unstack_outputs(values: ArrayLike, n_outputs: int) -> ndarray:
-    """The table (N, K) of values (KN,) at the rows of `output_rows`.
+    """The table (N, C) of values (CN,) at the rows of `output_rows`.
 
     Examples
     --------
