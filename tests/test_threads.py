@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from sparse_pep.numerics.threads import HOLD, chunk_slices, map_chunks, one_blas_thread
+from sparse_pep.inference.fixed_point import searches_end_if
+from sparse_pep.numerics.threads import (
+    HOLD,
+    TimeIsOver,
+    chunk_slices,
+    map_chunks,
+    one_blas_thread,
+    require_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +61,17 @@ def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
     assert raised.is_set()
     assert ended.is_set()
     assert HOLD.depth == 0
+
+
+def test_threads_know_the_time_of_their_caller():
+    def work(slices):
+        if slices[0].start:  # of the second thread
+            require_time()
+
+    with threadpool_limits(2, user_api="blas"):
+        with searches_end_if(lambda: False, lambda: True), pytest.raises(TimeIsOver):
+            map_chunks(work, [slice(0, 1), slice(1, 2)])
+        map_chunks(work, [slice(0, 1), slice(1, 2)])
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="sizes are read from /proc")

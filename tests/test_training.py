@@ -13,7 +13,7 @@ from reference import dense
 from reference.compare import error
 from sklearn.exceptions import ConvergenceWarning
 
-from sparse_pep import SparsePEP, SparsePEPRegressor
+from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep import model as models
 from sparse_pep.data.sources import ArraySource
 from sparse_pep.datasets import load_regression
@@ -317,6 +317,20 @@ def test_a_fit_without_time_for_the_first_search_gives_the_starting_values(likel
     assert hurried.diagnostics_["sweeps_last"] == 0
     assert np.isfinite(hurried.predict(X)).all()
     assert "the limit of 1e-09 s was reached" in hurried.summary()
+
+
+def test_a_limit_of_time_holds_within_a_pass_over_the_rows(monkeypatch):
+    labels = np.arange(600) % 60
+    X = np.cos(labels)[:, None]
+    model = SparsePEPClassifier(n_inducing=5, training=None).fit(X, labels % 2)
+    model.training = LBFGS(max_time=3.0)
+    looks = count(options.perf_counter() + 1.0)  # a second apart
+    monkeypatch.setattr(options, "perf_counter", looks.__next__)
+    with pytest.raises(
+        ValueError, match=r"`max_time` is 3 s: after 1. s no pass over the 600 rows"
+    ):
+        model.fit(X, labels)
+    assert len(model.classes_) == 2  # those of before
 
 
 HOLDS = {"n_inducing": 5, "random_state": 0}

@@ -24,7 +24,7 @@ from sparse_pep.inference.row_sites import (
 )
 from .sharing import Moments, Sharing
 from ..numerics.linalg import Factor, mirror, solve_lower
-from ..numerics.threads import map_chunks
+from ..numerics.threads import map_chunks, require_time
 from ..quadrature import Accuracy
 from sparse_pep.regression import (
     VFEFactors,
@@ -174,6 +174,8 @@ class Shard:
 
     def V_of(self, i: int) -> ndarray:
         """V (M, n) of chunk i, which must not be changed."""
+        if i:
+            require_time()
         if i in self.kept:
             return self.kept[i][0]
         Kuf, prior, pull = self.covariances(self.sharing.chunks[i])
@@ -187,6 +189,8 @@ class Shard:
         """V (M, n) of chunk i, which may be overwritten, and the pull-back of its covariances.
         Both are kept no longer.
         """
+        if i:
+            require_time()
         V, pull = self.kept.pop(i, (None, None))
         if pull is None:
             Kuf, prior, pull = self.covariances(self.sharing.chunks[i])

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ContextDecorator, suppress
+from contextvars import ContextVar, copy_context
 from functools import partial
 from operator import itemgetter
 from threading import Lock
@@ -134,6 +135,24 @@ def chunk_slices(n_data: int, n_inducing: int, chunk: int | None = None) -> list
     return list(map(slice, starts, [*starts[1:], n_data]))
 
 # %% ../../nbs/internals/numerics/threads.ipynb #3e4661b9
+def never() -> bool:
+    """The limit where there is none."""
+    return False
+
+
+PASS_IS_OVER: ContextVar[Callable[[], bool]] = ContextVar("PASS_IS_OVER", default=never)
+
+
+class TimeIsOver(Exception):
+    """Raised instead of a computation, or in the middle of one, after its time."""
+
+
+def require_time() -> None:
+    """Raise TimeIsOver if there is no time for the next part of a pass over the rows."""
+    if PASS_IS_OVER.get()():
+        raise TimeIsOver
+
+
 Part = TypeVar("Part")
 
 
@@ -146,6 +165,8 @@ def map_chunks(work: Callable[[Sequence[slice]], Part], slices: Sequence[slice])
         return [work(slices)]
     with one_blas_thread():
         workers = max(1, min(HOLD.threads, len(slices)))
+        shares = [slices[w::workers] for w in range(1, workers)]
+        contexts = [copy_context() for _ in shares]
         # they have begun
-        others = HOLD.pool.map(lambda w: work(slices[w::workers]), range(1, workers))
+        others = HOLD.pool.map(lambda context, share: context.run(work, share), contexts, shares)
         return [work(slices[::workers]), *others]

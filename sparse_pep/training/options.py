@@ -17,8 +17,9 @@ import numpy as np
 from numpy import ndarray
 
 from ..inference import Problem
-from ..inference.fixed_point import Fit, never, searches_end_if
+from ..inference.fixed_point import Fit, searches_end_if
 from ..model import Model
+from ..numerics.threads import never
 from ..numerics.validation import with_suggestions
 from ..priors import log_prior
 from ..sites import Posterior
@@ -129,19 +130,21 @@ class Clock:
             return self.interrupted
         return self.elapsed >= self.seconds
 
-    def later(self, since: float = 0.0) -> Callable[[], bool]:
-        """A function that says whether the time was over for `GRACE` seconds, not counted before
-        the moment `since` of this clock.
+    def later(self, since: float = 0.0, share: float = 0.0) -> Callable[[], bool]:
+        """A function that says whether the time was over for `GRACE` seconds or, if that is more,
+        this share of the limit, not counted before the moment `since` of this clock.
         """
         if self.seconds is None:
             return never
-        end = max(self.seconds, since) + GRACE
+        end = max(self.seconds, since) + max(GRACE, share * self.seconds)
         return lambda: self.elapsed >= end
 
     @contextmanager
-    def limits_searches(self, since: float = 0.0) -> Iterator[None]:
-        """A context in which searches for sites end when it is `later`."""
-        with searches_end_if(self.later(since)):
+    def limits_searches(self, since: float = 0.0, share: float = np.inf) -> Iterator[None]:
+        """A context in which searches for sites end when it is `later`, and passes over the rows
+        when it is later by this share of the limit.
+        """
+        with searches_end_if(self.later(since), self.later(since, share)):
             yield
 
     def interrupt(self, has_result: bool) -> bool:
@@ -239,6 +242,11 @@ class TrainingResult:
     def has_settled(self) -> bool:
         """Whether the sites at the end were found."""
         return self.fit is not None and self.fit.converged
+
+    @property
+    def has_not_begun(self) -> bool:
+        """Whether the time was over before the first evaluation was complete."""
+        return self.fit is None and self.limit == "max_time"
 
     @property
     def log_evidence(self) -> float:
