@@ -295,7 +295,8 @@ class PowerEPEstimator(FittedEstimator):
             later = encoder.for_later(ingested.data.rows)
             data = encoded_data(ingested, later, self, run)
             options = with_series_kernel(self, data, encoder.likelihood, ingested.columns.table)
-            start = start_of(data, ingested.columns, encoder.likelihood, options, run)
+            with run.clock.limits_searches(share=0.0):
+                start = start_of(data, ingested.columns, encoder.likelihood, options, run)
             result, trained = train_as_asked(start, data, options, run)
             columns = columns_in_use(
                 ingested.columns, ingested.data, taken and not run.clock.is_over
@@ -303,6 +304,8 @@ class PowerEPEstimator(FittedEstimator):
             state = self._concluded(columns, encoder, trained, result, run)
             measured = with_input_variance(state, data, raw) if taken else None
             if measured is not None:
+                if run.clock.is_over:
+                    start = result.model
                 result, trained = train_as_asked(start, measured, options, run)
                 state = self._concluded(columns, encoder, trained, result, run)
             publish(self, state)

@@ -35,6 +35,7 @@ from sparse_pep.model import (
     stack_if_several,
     value_kernel_and_likelihood,
 )
+from ..numerics.threads import TimeIsOver
 from ..numerics.validation import warn_caller
 from ..posterior.local import HIGHEST_POWER, LocalRows, local_gain, local_rows
 from ..training import TrainingResult
@@ -275,9 +276,19 @@ def conclude_fit(trained: TrainedModel, clock: Clock) -> FittedState:
     """The state of `conclude`, which is repeated after a first Ctrl-C. Its report says whether the
     fit was interrupted.
     """
+    share = np.inf
+    if trained.result.has_not_begun:
+        share = 1.0
     try:
-        with clock.limits_searches(since=clock.elapsed):
+        with clock.limits_searches(since=clock.elapsed, share=share):
             state = conclude(trained)
+    except TimeIsOver:
+        n_data = trained.data.rows.n_data
+        raise ValueError(
+            f"`max_time` is {clock.seconds:g} s: after {clock.elapsed:.0f} s no pass over the "
+            f"{n_data} rows was complete, so there is no model. Raise it, or take fewer rows, "
+            "classes or inducing points."
+        ) from None
     except KeyboardInterrupt:
         if not clock.interrupt(has_result=bool(trained.result.counts)):
             raise

@@ -36,7 +36,7 @@ from sparse_pep.inference.shard import (
 from .sharing import sharing_of
 from ..likelihoods.base import Likelihood
 from ..numerics.linalg import Factor, factorise
-from ..numerics.threads import one_blas_thread
+from ..numerics.threads import PASS_IS_OVER, never, one_blas_thread
 from ..quadrature import Accuracy
 from ..sites import Posterior, posterior_from_sums
 
@@ -296,22 +296,23 @@ class Fit(State):
         return self.projection.error.value
 
 # %% ../../nbs/internals/inference/fixed_point.ipynb #6c62cdd4
-def never() -> bool:
-    """The limit where there is none."""
-    return False
-
-
 TIME_IS_OVER: ContextVar[Callable[[], bool]] = ContextVar("TIME_IS_OVER", default=never)
 
 
 @contextmanager
-def searches_end_if(time_is_over: Callable[[], bool]) -> Iterator[None]:
-    """A context in which searches for sites end after the sweep at which `time_is_over` says so."""
+def searches_end_if(
+    time_is_over: Callable[[], bool], pass_is_over: Callable[[], bool] = never
+) -> Iterator[None]:
+    """A context in which searches for sites end after the sweep at which `time_is_over` says so,
+    and in which TimeIsOver is raised within a pass over the rows if `pass_is_over`.
+    """
     before = TIME_IS_OVER.set(time_is_over)
+    passes_before = PASS_IS_OVER.set(pass_is_over)
     try:
         yield
     finally:
         TIME_IS_OVER.reset(before)
+        PASS_IS_OVER.reset(passes_before)
 
 # %% ../../nbs/internals/inference/fixed_point.ipynb #8a5e8338
 def fixed_point(shards: Shards, Kuu: Factor, options: SearchOptions = STANDARD) -> Fit:

@@ -17,6 +17,7 @@ from scipy.special import gammaln
 
 from .base import Likelihood, whole_numbers
 from ..numerics.linalg import log1p_ratio
+from ..numerics.threads import require_time
 from ..quadrature import STRICT, Accuracy, Tilted
 
 # %% ../../nbs/09_multiclass.ipynb #d5bdeda6
@@ -428,6 +429,7 @@ def softmax_tilted(data: LabelledCavities, accuracy: Accuracy = STRICT) -> Tilte
     d1, d2 = np.empty((2, n_classes, N))
     result = Tilted(np.empty(N), d1, d2, error=np.empty(N), averages=np.empty((0, N)))
     for rows, grid in alike_heights(ranges, n_classes, fall):
+        require_time()
         part = data.select(rows, ranges.origin)
         result.assign(rows, moments_with_error(part, grid, accuracy.floor))
     return result

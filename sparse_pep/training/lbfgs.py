@@ -20,6 +20,7 @@ from ..inference.problem import RowSource
 from ..model import Model, evidence_and_gradient
 from ..numerics.files import digest
 from ..numerics.parameters import from_vector, to_vector
+from ..numerics.threads import TimeIsOver
 from ..priors import limits_of, log_prior
 from .checkpoint import CachedEvaluation, Checkpoint
 from .initialise import column_spread
@@ -164,10 +165,6 @@ def sites_in_memory(start: object) -> ndarray | None:
     return np.concatenate([start[k][0] for k in range(len(start))], axis=-1)
 
 # %% ../../nbs/18_training.ipynb #3e055f69
-class TimeIsOver(Exception):
-    """Raised instead of an evaluation, or in the middle of one, after the time of training."""
-
-# %% ../../nbs/18_training.ipynb #f432d9e6
 class WarmEvidence:
     """The evidence of a problem and its gradient as a function of the model, where each search for
     the sites starts from those of the last search that converged, `last`. In the next search alone,
@@ -202,7 +199,7 @@ class WarmEvidence:
         fit, gradient = evidence_and_gradient(model, self.problem, self.last, SITE_TOL, self.follow)
         self.follow = False
         if not fit.converged and TIME_IS_OVER.get()():
-            raise TimeIsOver
+            raise TimeIsOver(fit.start)
         if fit.converged:
             self.last = fit.start
         return fit, gradient
@@ -296,7 +293,7 @@ class LBFGSObjective:
             raise TimeIsOver
         self.counts["n_evaluations"] += 1
         try:
-            with searches_end_if(self.is_late):
+            with searches_end_if(self.is_late, self.pass_is_over):
                 point = self.evaluate(vector)
         except np.linalg.LinAlgError:
             if best is None:
@@ -312,6 +309,12 @@ class LBFGSObjective:
     def is_late(self) -> bool:
         """Whether nothing more may be computed, for which the first iteration has more time."""
         return self.clock.is_over if len(self.trace) > 1 else self.clock.later()()
+
+    def pass_is_over(self) -> bool:
+        """Whether a pass over the rows ends: the first evaluation has the limit once more."""
+        if self.best is None:
+            return self.clock.later(share=1.0)()
+        return self.is_late()
 
     def evaluate(self, vector: ndarray) -> Point:
         """The objective at a vector (F,). LinAlgError if it cannot be computed, or if the sites do
@@ -412,10 +415,13 @@ def climb(run: LBFGSObjective, max_iter: int) -> tuple[bool, str]:
         start = end.x
 
 # %% ../../nbs/18_training.ipynb #57a33001
-def not_begun(run: LBFGSObjective) -> TrainingResult:
-    """The result if the time was over before the first evaluation was complete: the start."""
+def not_begun(run: LBFGSObjective, start: object = None) -> TrainingResult:
+    """The result if the time was over before the first evaluation was complete: the start, and the
+    sites to which the search for them came.
+    """
     return TrainingResult(
         model=run.objective.model,
+        start=start,
         objective=-np.inf,
         converged=False,
         message=f"{run.clock.reason} before the sites of the starting values were found",
@@ -450,7 +456,7 @@ def maximise(
             if early and not clock.interrupt(has_result=bool(run.trace)):
                 raise
             if run.best is None:
-                return not_begun(run)
+                return not_begun(run, *stop.args)
             run.late = True
             converged, message = stopping_reason(run, OptimizeResult(), 0)
         ending = "converged" if converged else message

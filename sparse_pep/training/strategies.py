@@ -258,7 +258,8 @@ class Guarded:
         """
         result = self.then(model, problem, options, rng, clock)
         power = (result.problem or problem).power
-        if power == 0.0 or not result.model.likelihood.sites_known:
+        known = result.model.likelihood.sites_known
+        if power == 0.0 or not known or result.has_not_begun:
             return result
         low, high = bounds_per_row(result.model, result.problem or problem)
         if not high - low > WIDE:
