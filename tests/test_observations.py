@@ -13,13 +13,21 @@ import pytest
 from conftest import exact_numbers
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error
-from scipy.special import erf
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.features import Fourier, InducingPoints
+from sparse_pep.features import Fourier, GaussianBlur, InducingPoints
 from sparse_pep.inference import Problem, Rows
-from sparse_pep.kernels import Matern12, Matern32, Periodic, SquaredExponential, White
+from sparse_pep.kernels import (
+    Constant,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Periodic,
+    SquaredExponential,
+    White,
+)
 from sparse_pep.likelihoods import Gaussian
 from sparse_pep.means import LinearMean
 from sparse_pep.model import Model, model_evidence, model_gradient
@@ -31,6 +39,7 @@ from sparse_pep.observations import (
     SlopeSign,
     Value,
     WeightedSum,
+    joined_functionals,
     rings_of,
 )
 
@@ -105,6 +114,10 @@ KINDS = {
     "signs": lambda n, s=1.0, t=1.0: SlopeSign(s * X[n], 1, scale=0.5),
     "averages": lambda n, s=1.0, t=1.0: Mean(
         s * OTHER[n], s * 0.3, t * F[::-1][n], noise_variance=0.1 * t**2
+    ),
+    "boxes": lambda n, s=1.0, t=1.0: replace(
+        WeightedSum.over_boxes(s * OTHER[n], s * (OTHER[n] + [2.0, 0.1]), t * F[::-1][n]),
+        noise_variance=0.1 * t**2,
     ),
     "differences": lambda n, s=1.0, t=1.0: Difference(
         s * X[n], s * OTHER[n], t * (F - F[::-1])[n], noise_variance=0.1 * t**2
@@ -445,17 +458,36 @@ def test_rules_are_exact_for_their_polynomials():
     assert np.all(box.points[..., 1] == 2.0)
 
 
-@pytest.mark.parametrize(
-    "n_nodes, width, rtol", [(None, 12.0, 1e-6), (120, 73.0, 1e-6), (8, 4.0, 1e-6)]
+BOXES = WeightedSum.over_boxes(
+    [[0.0, 1.0], [0.5, -2.0], [1.0, 0.0], [0.0, 0.0]],
+    [[2.0, 1.0], [0.51, 1.5], [3.5, 0.2], [1e-6, 0.02]],
+    n_nodes=16,
 )
-def test_averages_over_wide_boxes_have_the_variance_of_the_closed_form(n_nodes, width, rtol):
-    """Of a squared exponential kernel over `width` lengthscales, by the error function."""
-    box = WeightedSum.over_boxes([[0.0]], [[width]], n_nodes=n_nodes)
-    distance = box.points[0] - box.points[0].T
-    found = box.weights[0] @ np.exp(-0.5 * distance**2) @ box.weights[0]
-    exact = np.sqrt(2.0 * np.pi) * width * erf(width / np.sqrt(2.0))
-    exact -= 2.0 * (1.0 - np.exp(-0.5 * width**2))
-    assert_allclose(found, exact / width**2, rtol=rtol)
+BOXES = replace(BOXES, weights=BOXES.weights * [[2.0], [0.5], [1.0], [3.0]])
+OTHERS = [Mean([[0.5, 0.5], [2.0, 1.0]], [0.5, 0.0]), Difference([[0.5, 0.5]], [[2.0, 1.0]])]
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        SquaredExponential(1.3, [0.9, 1.7]),
+        SquaredExponential(1.3, 0.7, active_dims=[1]) + Linear(0.5) + Constant(2.0),
+    ],
+)
+def test_boxes_in_closed_form_are_sums_over_enough_nodes(kernel):
+    observed = Observed(kernel, 2)
+    features = GaussianBlur([[0.3, 1.0], [2.0, -1.0], [0.0, 0.0]], [0.3, 0.6])
+    found = []
+    for boxes in (BOXES, replace(BOXES, sides=None)):
+        rows = np.vstack(joined_functionals([boxes.rows(), *(o.rows() for o in OTHERS)], 2))
+        Kuf, pull = features.Kuf_vjp(observed, rows)
+        by_kernel, by_features = pull(np.sin(Kuf))
+        variances, pull_variances = observed.diag_vjp(rows)
+        K, pull_K = observed.vjp(rows[:3], rows)
+        gradients = [by_kernel, by_features, pull_variances(np.cos(variances)), pull_K(K)[0]]
+        parts = [Kuf, variances, K, *(one for each in gradients for one in each.values())]
+        found.append(np.concatenate([np.ravel(part) for part in parts]))
+    assert_allclose(*found, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("n_nodes", [0, 1, -3, 2.5, np.nan, np.inf, "20", True])
@@ -466,10 +498,11 @@ def test_numbers_of_nodes_that_are_none_are_refused(n_nodes):
 
 def test_too_few_nodes_for_a_wide_box_are_warned_of():
     X = np.linspace(0.0, 365.0, 60)[:, None]
-    kernel = SquaredExponential(1.0, 5.0)
-    model = SparsePEPRegressor(kernel=kernel, n_inducing=20, training=None, random_state=0)
     year = [[0.0]], [[365.0]]
     box = WeightedSum.over_boxes(*year)
+    settings = {"n_inducing": 20, "training": None, "random_state": 0}
+    model = SparsePEPRegressor(kernel=Matern52(1.0, 5.0), **settings)
+    smooth = SparsePEPRegressor(kernel=SquaredExponential(1.0, 5.0), **settings)
     fine = WeightedSum.over_boxes(*year, n_nodes=160)
     words = "20 nodes along column 0 are too few .* Pass at least `n_nodes=80`"
     with pytest.warns(UserWarning, match=words):
@@ -482,6 +515,26 @@ def test_too_few_nodes_for_a_wide_box_are_warned_of():
         warnings.simplefilter("error")
         model.predict_f(fine)
         model.predict_f(WeightedSum(box.points, box.weights))
+        smooth.fit([Value(X, np.sin(X[:, 0])), replace(box, y=[0.0])]).predict_f(box)
+
+
+def test_polygons_have_enough_nodes_or_a_warning():
+    X = np.random.default_rng(0).uniform(0.0, 12.0, (60, 2))
+    settings = {"n_inducing": 10, "training": None, "standardize": False}
+    model = SparsePEPRegressor(kernel=SquaredExponential(1.0, 1.0), **settings)
+    model.fit(X, np.sin(X[:, 0]))
+    wide = [[[0, 0], [12, 0], [12, 12], [0, 11]], [[0, 0], [1, 0], [1, 1]]]
+    with pytest.warns(UserWarning, match="5 nodes .* widest area.* at least `n_nodes=10`"):
+        coarse = model.predict_f(WeightedSum.over_polygons(wide))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_f(WeightedSum.over_polygons(wide[1:]))
+        fine = model.predict_f(WeightedSum.over_polygons(wide, n_nodes=10))
+        box = [[0.0, 0.0], [9.0, 0.0], [9.0, 8.0], [0.0, 8.0]]
+        sums = WeightedSum.over_polygons([box], n_nodes=14)
+        closed = WeightedSum.over_boxes([[0.0, 0.0]], [[9.0, 8.0]])
+        assert_allclose(model.predict_f(sums), model.predict_f(closed), rtol=1e-4)
+    assert abs(coarse[1][0] - fine[1][0]) > 0.1 * fine[1][0]
 
 
 def test_missing_targets_are_counted_by_sums_not_by_points():

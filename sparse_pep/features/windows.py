@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
+from itertools import product
 from operator import add, mul
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
+from scipy.special import erf, ndtri
 
 from sparse_pep.features.points import (
     CrossCovariance,
@@ -47,20 +48,20 @@ from ..numerics.parameters import Parameters, added, numbered, set_fields
 from ..numerics.validation import as_floats
 
 # %% ../../nbs/04_interdomain.ipynb #8991b431
-ARRAYS = ("centre", "width", "frequency", "direction", "phase", "level")
+ARRAYS = ("centre", "width", "frequency", "direction", "sides", "phase", "level")
 
 
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows of A functionals u(z) = ∫ N(x; z, diag width²) cos(frequencyᵀ(x − z) + phase) f(x) dx
     − level · ∫ N(x; z, diag width²) f(x) dx, Equation 4.1 of the site, or directionᵀ ∂u/∂z
-    where the direction is not 0.
+    where the direction is not 0, or the average of f over the box around z with these sides.
 
     Attributes
     ----------
-    centre, width, frequency, direction : ndarray (A, D)
-        z, units of x; width ≥ 0, units of x; frequency, radians per unit of x; direction, units of
-        x.
+    centre, width, frequency, direction, sides : ndarray (A, D)
+        z, units of x; width ≥ 0, units of x; frequency, radians per unit of x; direction and sides,
+        units of x.
     phase, level : ndarray (A,)
         Radians; a pure number.
     kind : str
@@ -74,6 +75,7 @@ class Windows:
     width: ndarray
     frequency: ndarray
     direction: ndarray
+    sides: ndarray
     phase: ndarray
     level: ndarray
     kind: str = "InducingPoints"
@@ -81,8 +83,8 @@ class Windows:
 
     @property
     def plain(self) -> bool:
-        """Whether all widths, frequencies and phases are 0; derivatives are allowed."""
-        return not (self.width.any() or self.waves)
+        """Whether all widths, sides, frequencies and phases are 0; derivatives are allowed."""
+        return not (self.width.any() or self.waves or self.sides.any())
 
     @property
     def waves(self) -> bool:
@@ -114,7 +116,8 @@ def points(Z: ndarray) -> Windows:
     """Function values at Z (A, D): windows of width 0."""
     none = np.broadcast_to(0.0, Z.shape)
     flat = np.broadcast_to(0.0, len(Z))
-    return Windows(centre=Z, width=none, frequency=none, direction=none, phase=flat, level=flat)
+    arrays = (none,) * 4 + (flat,) * 2
+    return Windows(Z, *arrays)
 
 # %% ../../nbs/04_interdomain.ipynb #a4c3cdfe
 @dataclass(frozen=True, eq=False)
@@ -480,13 +483,13 @@ class Group(NamedTuple):
 
 # %% ../../nbs/04_interdomain.ipynb #37f2fc00
 def groups_of(A: Windows) -> list[Group]:
-    """The windows of each sort: points, slopes, and those that have a width, differentiated or not,
-    and then the blurs that are subtracted from some.
+    """The windows of each sort: points, slopes, those that have a width, differentiated or not,
+    and boxes, and then the blurs that are subtracted from some.
     """
     sort = 1 * A.sloped
     if not A.plain:
         wide = np.any(A.width, axis=1) | np.any(A.frequency, axis=1) | (A.phase != 0.0)
-        sort += 2 * wide
+        sort += 2 * wide + 4 * np.any(A.sides, axis=1)
     groups = []
     for kind in np.unique(sort):
         rows = as_slice(np.flatnonzero(sort == kind))
@@ -526,6 +529,79 @@ def level_gradient(waves: Windows, gradient: Parameters, change: ndarray) -> Par
         "log_width": gradient["log_width"] + by_frequency * waves.frequency,
         "frequency": by_frequency,
     }
+
+# %% ../../nbs/04_interdomain.ipynb #c035c829
+NARROW = 1.0  # lengthscales, below which a side is averaged by nodes
+NODES, SHARES = 0.5 * np.stack(np.polynomial.legendre.leggauss(8))
+RULES = (((0.5, 1.0), (-0.5, -1.0)), tuple(zip(NODES, SHARES, strict=True)))  # ends, and nodes
+
+
+def terms_of_sides(x: ndarray, wide: Sequence[ndarray], narrow: Sequence[ndarray]) -> ndarray:
+    """The covariance of two points at a difference x (n,), in lengthscales, averaged over boxes of
+    these sides, and its derivatives with respect to x and to log R, (3, n).
+    """
+    order = len(wide)
+    terms = np.zeros((3, len(x)))
+    for places in product(*[RULES[0]] * order, *[RULES[1]] * len(narrow)):
+        at = x + sum(step * side for (step, _), side in zip(places, [*wide, *narrow], strict=True))
+        G0 = np.exp(-0.5 * at**2)
+        G1 = math.sqrt(0.5 * math.pi) * erf(at / math.sqrt(2.0))
+        G = (-at * G0, G0, G1, at * G1 + G0)
+        own = G[order + 1]
+        slope = G[order]
+        share = math.prod(share for _, share in places)
+        terms += share * np.stack([own, slope, 0.5 * (at * slope - order * own)])
+    return terms / math.prod(wide)
+
+# %% ../../nbs/04_interdomain.ipynb #c27a7269
+def average_terms(x: ndarray, first: ndarray, second: ndarray) -> ndarray:
+    """`terms_of_sides` (3, M, n) at differences x (M, n), with sides that may be 0 and broadcast to
+    the shape of x.
+    """
+    sides = np.maximum(first, second) + 0.0 * x, np.minimum(first, second) + 0.0 * x
+    n_wide = sum(1 * (side >= NARROW) for side in sides)
+    terms = np.empty((3, *x.shape))
+    for order in np.unique(n_wide):
+        chosen = n_wide == order
+        own = [side[chosen] for side in sides]
+        narrow = [side for side in own[order:] if side.any()]
+        terms[:, chosen] = terms_of_sides(x[chosen], own[:order], narrow)
+    return terms
+
+# %% ../../nbs/04_interdomain.ipynb #7b3c2af0
+def boxes_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
+    """Covariances (M, n) of points, blurs or boxes A with such B under a squared exponential or
+    constant kernel, and their pull-back. Cost: some 100 MnD operations.
+    """
+    P = inverse_squares(kernel, A.centre)
+    pairs = [dimension(P, A, B, d, 1.0) for d in range(len(P))]
+    roots = [np.sqrt(pair.R) for pair in pairs]
+    terms = [
+        average_terms(root * pair.delta, root * A.sides[:, d, None], root * B.sides[:, d])
+        / np.sqrt(pair.tau)
+        for d, (pair, root) in enumerate(zip(pairs, roots, strict=True))
+    ]
+    factors = [part[0] for part in terms]
+    K = float(kernel.variance) * reduce(mul, factors)
+
+    def pull(K_bar: ndarray) -> CrossGradient:
+        by_lengthscale = np.zeros(len(P))
+        a = no_gradient(A)
+        b = no_gradient(B)
+        for d, pair in enumerate(pairs):
+            bar = float(kernel.variance) * K_bar * product_without(d, factors)
+            value, by_x, by_R = bar * terms[d]
+            by_difference = roots[d] * by_x
+            a["Z"][:, d] = by_difference.sum(axis=1)
+            b["Z"][:, d] = -by_difference.sum(axis=0)
+            # of the squared widths, which change R and the factor of Γ
+            by_width = -2.0 * pair.R * (by_R + 0.5 * value)
+            a["log_width"][:, d] = np.sum(pair.q * by_width, axis=1)
+            b["log_width"][:, d] = np.sum(pair.r * by_width, axis=0)
+            by_lengthscale[d] = np.sum(pair.R * (pair.q + pair.r) * value - 2.0 / pair.tau * by_R)
+        return stationary_gradient(kernel, np.vdot(K_bar, K), by_lengthscale), a, b
+
+    return K, pull
 
 # %% ../../nbs/04_interdomain.ipynb #1bbc3eee
 def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], ndarray]:
@@ -933,6 +1009,8 @@ def pair_vjp(kernel: Kernel, A: Windows, B: Windows, one_set: bool = False) -> C
 
 def closed_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
     """`pair_vjp` for windows under a squared exponential or constant kernel."""
+    if A.sides.any() or B.sides.any():
+        return boxes_vjp(kernel, A, B)
     if B.values:
         return data_vjp(kernel, A, B)
     if A.values:
@@ -962,7 +1040,7 @@ def derivatives_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
 
 
 def integrable(kernel: Kernel) -> bool:
-    """Whether windows that have a width have a closed form."""
+    """Whether windows that have a width, and boxes, have a closed form."""
     if isinstance(kernel, Sum):
         return all(map(integrable, kernel.kernels))
     return isinstance(kernel, SquaredExponential | Constant | Linear | White)
@@ -1048,7 +1126,9 @@ class WindowFeatures(Features):
         """Kuf (M, N) and its pull-back, see `Features`."""
         weights = None
         if kernel.of_functionals:
-            X, weights = kernel.summands(X)
+            # boxes have no closed form with slopes and waves
+            boxes = not (self.windows().waves or self.windows().direction.any())
+            X, weights = kernel.summands(X, boxes)
         observed = kernel.windows(X) if kernel.of_functionals else points(X)
         if observed.centre.shape[1] != self.Z.shape[1]:
             raise ValueError(
