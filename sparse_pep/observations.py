@@ -38,8 +38,8 @@ from sparse_pep.numerics.validation import (
 )
 
 # %% ../nbs/22_observations.ipynb #3031aab1
-VALUE, MEAN, SLOPE, SIGN, SUM = range(5)
-NAMES = "Value", "Mean", "Slope", "SlopeSign", "WeightedSum"
+VALUE, MEAN, SLOPE, SIGN, SUM, BOX = range(6)
+NAMES = "Value", "Mean", "Slope", "SlopeSign", "WeightedSum", "WeightedSum"
 
 
 def scaled(X: ndarray, mean: ndarray, scale: ndarray) -> ndarray:
@@ -90,13 +90,13 @@ def variances_vjp(kernel: Kernel, A: Windows) -> Covariances:
     """
     variances = np.zeros(len(A.centre))
     pulls: list[tuple[ndarray, ParameterPullBack]] = []
-    value = ~(A.width.any(axis=1) | A.sloped)
+    value = ~(A.width.any(axis=1) | A.sides.any(axis=1) | A.sloped)
     if value.any():
         variances[value], pull_values = kernel.diag_vjp(A.centre[value])
         pulls.append((value, pull_values))
     others = np.flatnonzero(~value)
     size = TILE
-    if A.width.any() and not integrable(kernel):
+    if A.sides.any() or (A.width.any() and not integrable(kernel)):
         size = TILE // 8
     for first in range(0, len(others), size):
         rows = others[first : first + size]
@@ -126,11 +126,11 @@ def summands_of(X: ndarray, D: int) -> tuple[ndarray, csr_array | None]:
     terms = terms_of_sums(X, D)
     if not terms.shape[1]:
         return X, None
-    others = np.flatnonzero(X[:, 2 * D] != SUM)
+    others = np.flatnonzero(X[:, 2 * D] < SUM)
     own, term = np.nonzero(terms[..., D])
-    rows = np.zeros((len(others) + len(own), 2 * D + 2))
-    rows[: len(others)] = X[others, : 2 * D + 2]
+    rows = X[np.append(others, own), : 2 * D + 2]
     rows[len(others) :, :D] = terms[own, term, :D]
+    rows[len(others) :, D:] *= rows[len(others) :, 2 * D, None] == BOX
     weights = np.append(np.ones(len(others)), terms[own, term, D])
     places = (np.append(others, own), np.arange(len(rows)))
     return rows, csr_array((weights, places), shape=(len(X), len(rows)))
@@ -172,8 +172,10 @@ def summed_vjp(
 def variances_with_sums(observed: "Observed", X: ndarray) -> Covariances:
     """The variances (N,) of functionals, of which some are sums, and their pull-back."""
     D = observed.n_dims
+    X = observed.with_boxes(X)
     terms = terms_of_sums(X, D)
     of_sums = X[:, 2 * D] == SUM
+    squares = np.where(X[:, 2 * D] == BOX, np.sum(terms[..., D], axis=1) ** 2, 1.0)
     others = np.flatnonzero(~of_sums)
     sums = np.flatnonzero(of_sums)
     variances = np.zeros(len(X))
@@ -181,12 +183,14 @@ def variances_with_sums(observed: "Observed", X: ndarray) -> Covariances:
     if len(others):
         variances[others], pull_others = observed.diag_vjp(X[others, : 2 * D + 2])
         pulls.append((others, pull_others))
+    variances *= squares
     for first in range(0, len(sums), TILE):
         rows = sums[first : first + TILE]
         variances[rows], pull_rows = variances_of_sums(observed.kernel, terms[rows])
         pulls.append((rows, pull_rows))
 
     def pull(kff_bar: ndarray) -> Parameters:
+        kff_bar = kff_bar * squares
         return added([pull_rows(kff_bar[rows]) for rows, pull_rows in pulls])
 
     return variances, pull
@@ -225,9 +229,32 @@ class Observed(Kernel):
         """The coordinates of the inputs, whatever is observed at them."""
         return self.kernel.coordinates(X[:, : self.n_dims])
 
-    def summands(self, X: ndarray) -> tuple[ndarray, csr_array | None]:
-        """The result of `summands_of`."""
-        return summands_of(X, self.n_dims)
+    def with_boxes(self, X: ndarray) -> ndarray:
+        """The functionals of X, in which the sums over the nodes of boxes become averages over
+        these, if the kernel has these in closed form.
+        """
+        D = self.n_dims
+        terms = terms_of_sums(X, D)
+        if not (terms.shape[1] and integrable(self.kernel)):
+            return X
+        boxes = (X[:, 2 * D] == SUM) & X[:, D : 2 * D].any(axis=1)
+        rows = X[:, : 2 * D + 2].copy()
+        rows[boxes, 2 * D] = BOX
+        terms = terms.copy()
+        share = terms[boxes, :, D].sum(axis=1)
+        terms[boxes] = 0.0
+        terms[boxes, 0] = np.column_stack([rows[boxes, :D], share])
+        return with_terms(rows, terms)
+
+    def summands(self, X: ndarray, boxes: bool = False) -> tuple[ndarray, csr_array | None]:
+        """The result of `summands_of`, if `boxes` after `with_boxes`."""
+        return summands_of(self.with_boxes(X) if boxes else X, self.n_dims)
+
+    def sloped(self, X: ndarray | None) -> bool:
+        """Whether any functionals of X are slopes."""
+        if X is None or X.shape[1] == self.n_dims:
+            return False
+        return bool(np.isin(X[:, 2 * self.n_dims], (SLOPE, SIGN)).any())
 
     def windows(self, X: ndarray) -> Windows:
         """The functionals that the rows of X (N, D) or (N, 2D + 2) describe."""
@@ -241,7 +268,11 @@ class Observed(Kernel):
             )
         vector = X[:, D : 2 * D]
         code = X[:, 2 * D]
-        masks = {"width": code == MEAN, "direction": (code == SLOPE) | (code == SIGN)}
+        masks = {
+            "width": code == MEAN,
+            "direction": (code == SLOPE) | (code == SIGN),
+            "sides": code == BOX,
+        }
         vectors = {name: vector * mask[:, None] for name, mask in masks.items() if mask.any()}
         kinds = [NAMES[number] for number in range(1, len(NAMES)) if np.any(code == number)]
         kind = " and ".join(kinds) or NAMES[VALUE]
@@ -253,8 +284,10 @@ class Observed(Kernel):
         """
         if X1.shape[1] == self.n_dims and (X2 is None or X2.shape[1] == self.n_dims):
             return self.kernel.vjp(X1, X2)
-        first, left = self.summands(X1)
-        second, right = (first, left) if X2 is None else self.summands(X2)
+        # boxes have no closed form with slopes
+        boxes = X1.shape[1] == self.n_dims or not (self.sloped(X1) or self.sloped(X2))
+        first, left = self.summands(X1, boxes)
+        second, right = (first, left) if X2 is None else self.summands(X2, boxes)
         if left is not None or right is not None:
             return summed_vjp(self.vjp(first, None if X2 is None else second), left, right)
         A = self.windows(X1)
@@ -512,7 +545,6 @@ class Mean(Observation):
         return np.insert(points, points.shape[2], 1.0 / len(steps), axis=2)
 
 # %% ../nbs/22_observations.ipynb #0b5d0004
-DEGREE = 8  # of the polynomials that are integrated exactly over a polygon
 CANDIDATES = 2000  # points among which those of a polygon are chosen
 MOST_SIDES = 8
 
@@ -577,11 +609,11 @@ def trapezoids(rings: Sequence[ndarray]) -> ndarray:
     return np.stack([y[order][::2], x[::2], x[1::2]], axis=2)
 
 # %% ../nbs/22_observations.ipynb #51bb046e
-def area_rule(rings: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
-    """Points (Q, 2) and weights (Q,) that integrate polynomials of degree `DEGREE` exactly over the
-    inside of rings (V, 2). ValueError if there is no inside.
+def area_rule(rings: Sequence[ndarray], n_nodes: int) -> tuple[ndarray, ndarray]:
+    """Points (Q, 2) and weights (Q,) that integrate polynomials of degree 2 (n_nodes − 1) exactly
+    over the inside of rings (V, 2). ValueError if there is no inside.
     """
-    nodes, shares = np.polynomial.legendre.leggauss(DEGREE // 2 + 1)
+    nodes, shares = np.polynomial.legendre.leggauss(n_nodes)
     nodes = 0.5 * (nodes + 1.0)
     bottom, top = np.moveaxis(trapezoids(rings), 1, 0)[:, :, None]
     y, left, right = np.moveaxis(bottom + nodes[:, None] * (top - bottom), 2, 0)
@@ -590,18 +622,19 @@ def area_rule(rings: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
     if not weights.sum() > 0.0:
         raise ValueError("`polygons` must have an area; one of them has none.")
     x = left[..., None] + width[..., None] * nodes
-    return fewer_points(np.column_stack([x.ravel(), np.repeat(y.ravel(), len(nodes))]), weights)
+    points = np.column_stack([x.ravel(), np.repeat(y.ravel(), n_nodes)])
+    return fewer_points(points, weights, 2 * (n_nodes - 1))
 
 
-def fewer_points(points: ndarray, weights: ndarray) -> tuple[ndarray, ndarray]:
+def fewer_points(points: ndarray, weights: ndarray, degree: int) -> tuple[ndarray, ndarray]:
     """Some of the points (E, 2) with positive weights that give the same integrals of polynomials
-    of degree `DEGREE`.
+    of this degree.
     """
     low = points.min(axis=0)
     unit = 2.0 * (points - low) / (points.max(axis=0) - low) - 1.0
-    basis = np.polynomial.chebyshev.chebvander2d(unit[:, 0], unit[:, 1], [DEGREE, DEGREE])
-    low_degree = np.add.outer(np.arange(DEGREE + 1), np.arange(DEGREE + 1)).ravel() <= DEGREE
-    basis = basis[:, low_degree]
+    basis = np.polynomial.chebyshev.chebvander2d(unit[:, 0], unit[:, 1], [degree, degree])
+    powers = np.arange(degree + 1)
+    basis = basis[:, np.add.outer(powers, powers).ravel() <= degree]
     chosen = np.unique(np.linspace(0, len(points) - 1, CANDIDATES).astype(int))
     area = weights.sum()
     shares, _ = nnls(basis[chosen].T, weights @ basis / area)
@@ -637,6 +670,14 @@ def box_rule(low: ndarray, high: ndarray, n_nodes: int | None) -> tuple[ndarray,
         weights *= 0.5 * shares[number.ravel()]
     points = low[:, None] + places * (high - low)[:, None]
     return points, np.tile(weights, (len(low), 1)), n_nodes
+
+
+def widest_of(low: ndarray, high: ndarray, n_nodes: int) -> tuple[ndarray, ndarray, int]:
+    """The ends (D,) of the widest of N areas with these corners (N, D) along each side, and the
+    nodes.
+    """
+    widest = np.argmax(high - low, axis=0), np.arange(low.shape[1])
+    return low[widest], high[widest], n_nodes
 
 
 def checked_weights(points: ndarray, weights: ndarray) -> ndarray:
@@ -683,8 +724,10 @@ class WeightedSum(Observation):
     points: ndarray
     weights: ArrayLike
     y: ArrayLike | None = None
-    # the largest sides, as two corners (D,), and the nodes along each, if it is over boxes
-    boxes: tuple[ndarray, ndarray, int] | None = field(default=None, kw_only=True, repr=False)
+    # the sides (N, D) of boxes, for their closed form with some kernels; of all areas the ends (D,)
+    # of the widest along each side, and its number of nodes
+    sides: ndarray | None = field(default=None, kw_only=True, repr=False)
+    widest: tuple[ndarray, ndarray, int] | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         points = as_floats(self.points, "points")
@@ -704,8 +747,10 @@ class WeightedSum(Observation):
         n_nodes: int | None = None,
     ) -> "WeightedSum":
         """Averages, or with `total` integrals, over boxes with the corners `low` and `high` (N, D),
-        by `n_nodes` Gauss–Legendre nodes along each side: by default 20 for an interval, 8 for a
-        rectangle. Take at least 1.6 for each lengthscale in a side; with fewer the result is wrong.
+        in closed form with squared exponential, constant and linear kernels and sums of these. With
+        others, and where slopes are observed too, they have `n_nodes` Gauss–Legendre nodes along
+        each side: by default 20 for an interval, 8 for a rectangle. Take at least 1.6 for each
+        lengthscale in a side; with fewer the result is wrong, and a warning says so.
         """
         if n_nodes is not None:
             n_nodes = require_whole(n_nodes, "n_nodes", 2, 1000)
@@ -714,36 +759,50 @@ class WeightedSum(Observation):
         if low.shape != high.shape or not np.all(low <= high):
             raise ValueError("`low` and `high` must be corners (N, D) of boxes, with low <= high.")
         points, weights, n_nodes = box_rule(low, high, n_nodes)
-        widest = np.argmax(high - low, axis=0), np.arange(low.shape[1])
-        boxes = (low[widest], high[widest], n_nodes)
+        sides = high - low
         if total:
-            weights = weights * np.prod(high - low, axis=1, keepdims=True)
-        return cls(points, weights, y, boxes=boxes)
+            weights = weights * np.prod(sides, axis=1, keepdims=True)
+        return cls(points, weights, y, sides=sides, widest=widest_of(low, high, n_nodes))
 
     def along(self, side: int, n_nodes: int) -> "WeightedSum":
-        """The average over the widest of the boxes along one side, with this many nodes."""
-        low, high, _ = self.boxes or (self.X[0], self.X[0], 0)
+        """The average over the widest of the areas along one side, with this many nodes."""
+        low, high, _ = self.widest or (self.X[0], self.X[0], 0)
         first = 0.5 * (low + high)
         last = first.copy()
         first[side] = low[side]
         last[side] = high[side]
-        return WeightedSum.over_boxes(first[None], last[None], n_nodes=n_nodes)
+        box = WeightedSum.over_boxes(first[None], last[None], n_nodes=n_nodes)
+        return replace(box, sides=None) if self.sides is None else box
 
     @classmethod
     def over_polygons(
-        cls, polygons: Sequence[object], y: ArrayLike | None = None, total: bool = False
+        cls,
+        polygons: Sequence[object],
+        y: ArrayLike | None = None,
+        total: bool = False,
+        n_nodes: int = 5,
     ) -> "WeightedSum":
         """Averages, or with `total` integrals, over N polygons of two inputs: each one ring of
         corners (V, 2), a list of rings (holes and separate parts), GeoJSON, or an object with
-        `__geo_interface__`. The rule is exact for polynomials of degree 8; the error is near 1e-5
-        for a function whose lengthscale is half the width of the polygon.
+        `__geo_interface__`. The rule is exact for polynomials of degree 2 (n_nodes - 1); with five
+        nodes the error is near 1e-5 for a function whose lengthscale is half the width of the
+        polygon.
         """
+        n_nodes = require_whole(n_nodes, "n_nodes", 2, 20)
         if not np.iterable(polygons) or not len(polygons):
             raise ValueError(f"`polygons` must hold areas; got {short_repr(polygons)}.")
-        points, weights = joined_rules([area_rule(rings_of(area)) for area in polygons])
+        areas = [rings_of(area) for area in polygons]
+        points, weights = joined_rules([area_rule(rings, n_nodes) for rings in areas])
         if not total:
             weights = weights / weights.sum(axis=1, keepdims=True)
-        return cls(points, weights, y)
+        corners = [np.vstack(rings) for rings in areas]
+        low = np.stack([part.min(axis=0) for part in corners])
+        high = np.stack([part.max(axis=0) for part in corners])
+        return cls(points, weights, y, widest=widest_of(low, high, n_nodes))
+
+    @property
+    def vector(self) -> ndarray:
+        return super().vector if self.sides is None else self.sides
 
     @property
     def level(self) -> bool:  # type: ignore[override]

@@ -161,10 +161,12 @@ MOST_NODES = 640  # along a side, of those that a warning proposes
 
 
 def warn_of_nodes(state: FittedState, observation: Observation) -> None:
-    """Warn of boxes along a side of which there are too few nodes for the kernel."""
-    if not isinstance(observation, WeightedSum) or observation.boxes is None:
+    """Warn of areas along a side of which there are too few nodes for the kernel."""
+    if not isinstance(observation, WeightedSum) or observation.widest is None:
         return
-    low, high, n_nodes = observation.boxes
+    low, high, n_nodes = observation.widest
+    if state.local is not None:  # predictions from neighbours are added at the nodes
+        observation = replace(observation, sides=None)
     for side in np.flatnonzero(high > low).tolist():
         needed = n_nodes
         change = variance_change(state, observation, side, n_nodes)
@@ -172,20 +174,19 @@ def warn_of_nodes(state: FittedState, observation: Observation) -> None:
             needed *= 2
         if needed > n_nodes:
             warn_caller(
-                f"WeightedSum.over_boxes: {n_nodes} nodes along column {side} are too few for the "
-                f"widest box: with twice as many, the prior variance of the average changes by "
+                f"WeightedSum: {n_nodes} nodes along column {side} are too few for the "
+                f"widest area: with twice as many, the prior variance of the average changes by "
                 f"{abs(change):.0%}. Pass at least `n_nodes={needed}`.",
                 UserWarning,
             )
 
 
-def variance_change(state: FittedState, boxes: WeightedSum, side: int, n_nodes: int) -> float:
+def variance_change(state: FittedState, areas: WeightedSum, side: int, n_nodes: int) -> float:
     """The relative change of the prior variance of an average along a side with twice as many
     nodes, or 0 for an average that the kernel keeps at zero.
     """
     kernel = Observed(value_kernel_and_likelihood(state.model)[0], state.columns.n_inputs)
-    corner = Value(boxes.boxes[1][None]) if boxes.boxes else boxes
-    asked = (boxes.along(side, n_nodes), boxes.along(side, 2 * n_nodes), corner)
+    asked = (areas.along(side, n_nodes), areas.along(side, 2 * n_nodes), Value(areas.X[:1]))
     coarse, fine, value = (kernel.diag(state.encoder.inputs(part.rows()))[0] for part in asked)
     return float((fine - coarse) / max(coarse, 1e-9 * value, np.finfo(float).tiny))
 
