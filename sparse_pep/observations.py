@@ -118,6 +118,30 @@ def diagonal_vjp(kernel: Kernel, A: Windows) -> Covariances:
 
     return np.diag(K), pull
 
+# %% ../nbs/22_observations.ipynb #e0609781
+def with_boxes(X: ndarray, D: int) -> ndarray:
+    """The functionals of X, in which the sums over the nodes of boxes become averages over
+    these.
+    """
+    terms = terms_of_sums(X, D)
+    if not terms.shape[1]:
+        return X
+    boxes = (X[:, 2 * D] == SUM) & X[:, D : 2 * D].any(axis=1)
+    rows = X[:, : 2 * D + 2].copy()
+    rows[boxes, 2 * D] = BOX
+    terms = terms.copy()
+    share = terms[boxes, :, D].sum(axis=1)
+    terms[boxes] = 0.0
+    terms[boxes, 0] = np.column_stack([rows[boxes, :D], share])
+    return with_terms(rows, terms)
+
+
+def sloped(X: ndarray | None, D: int) -> bool:
+    """Whether any functionals of X are slopes."""
+    if X is None or X.shape[1] == D:
+        return False
+    return bool(np.isin(X[:, 2 * D], (SLOPE, SIGN)).any())
+
 # %% ../nbs/22_observations.ipynb #00327c7e
 def summands_of(X: ndarray, D: int) -> tuple[ndarray, csr_array | None]:
     """Rows (n, 2D + 2) without weighted sums, and the matrix (N, n) of weights with which the
@@ -172,7 +196,8 @@ def summed_vjp(
 def variances_with_sums(observed: "Observed", X: ndarray) -> Covariances:
     """The variances (N,) of functionals, of which some are sums, and their pull-back."""
     D = observed.n_dims
-    X = observed.with_boxes(X)
+    if integrable(observed.kernel):
+        X = with_boxes(X, D)
     terms = terms_of_sums(X, D)
     of_sums = X[:, 2 * D] == SUM
     squares = np.where(X[:, 2 * D] == BOX, np.sum(terms[..., D], axis=1) ** 2, 1.0)
@@ -229,32 +254,11 @@ class Observed(Kernel):
         """The coordinates of the inputs, whatever is observed at them."""
         return self.kernel.coordinates(X[:, : self.n_dims])
 
-    def with_boxes(self, X: ndarray) -> ndarray:
-        """The functionals of X, in which the sums over the nodes of boxes become averages over
-        these, if the kernel has these in closed form.
-        """
-        D = self.n_dims
-        terms = terms_of_sums(X, D)
-        if not (terms.shape[1] and integrable(self.kernel)):
-            return X
-        boxes = (X[:, 2 * D] == SUM) & X[:, D : 2 * D].any(axis=1)
-        rows = X[:, : 2 * D + 2].copy()
-        rows[boxes, 2 * D] = BOX
-        terms = terms.copy()
-        share = terms[boxes, :, D].sum(axis=1)
-        terms[boxes] = 0.0
-        terms[boxes, 0] = np.column_stack([rows[boxes, :D], share])
-        return with_terms(rows, terms)
-
     def summands(self, X: ndarray, boxes: bool = False) -> tuple[ndarray, csr_array | None]:
         """The result of `summands_of`, if `boxes` after `with_boxes`."""
-        return summands_of(self.with_boxes(X) if boxes else X, self.n_dims)
-
-    def sloped(self, X: ndarray | None) -> bool:
-        """Whether any functionals of X are slopes."""
-        if X is None or X.shape[1] == self.n_dims:
-            return False
-        return bool(np.isin(X[:, 2 * self.n_dims], (SLOPE, SIGN)).any())
+        if boxes and integrable(self.kernel):
+            X = with_boxes(X, self.n_dims)
+        return summands_of(X, self.n_dims)
 
     def windows(self, X: ndarray) -> Windows:
         """The functionals that the rows of X (N, D) or (N, 2D + 2) describe."""
@@ -285,7 +289,9 @@ class Observed(Kernel):
         if X1.shape[1] == self.n_dims and (X2 is None or X2.shape[1] == self.n_dims):
             return self.kernel.vjp(X1, X2)
         # boxes have no closed form with slopes
-        boxes = X1.shape[1] == self.n_dims or not (self.sloped(X1) or self.sloped(X2))
+        boxes = X1.shape[1] == self.n_dims or not (
+            sloped(X1, self.n_dims) or sloped(X2, self.n_dims)
+        )
         first, left = self.summands(X1, boxes)
         second, right = (first, left) if X2 is None else self.summands(X2, boxes)
         if left is not None or right is not None:
@@ -672,7 +678,10 @@ def box_rule(low: ndarray, high: ndarray, n_nodes: int | None) -> tuple[ndarray,
     return points, np.tile(weights, (len(low), 1)), n_nodes
 
 
-def widest_of(low: ndarray, high: ndarray, n_nodes: int) -> tuple[ndarray, ndarray, int]:
+Ends = tuple[ndarray, ndarray, int]
+
+
+def widest_of(low: ndarray, high: ndarray, n_nodes: int) -> Ends:
     """The ends (D,) of the widest of N areas with these corners (N, D) along each side, and the
     nodes.
     """
@@ -727,7 +736,7 @@ class WeightedSum(Observation):
     # the sides (N, D) of boxes, for their closed form with some kernels; of all areas the ends (D,)
     # of the widest along each side, and its number of nodes
     sides: ndarray | None = field(default=None, kw_only=True, repr=False)
-    widest: tuple[ndarray, ndarray, int] | None = field(default=None, kw_only=True, repr=False)
+    widest: Ends | None = field(default=None, kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
         points = as_floats(self.points, "points")
@@ -764,16 +773,6 @@ class WeightedSum(Observation):
             weights = weights * np.prod(sides, axis=1, keepdims=True)
         return cls(points, weights, y, sides=sides, widest=widest_of(low, high, n_nodes))
 
-    def along(self, side: int, n_nodes: int) -> "WeightedSum":
-        """The average over the widest of the areas along one side, with this many nodes."""
-        low, high, _ = self.widest or (self.X[0], self.X[0], 0)
-        first = 0.5 * (low + high)
-        last = first.copy()
-        first[side] = low[side]
-        last[side] = high[side]
-        box = WeightedSum.over_boxes(first[None], last[None], n_nodes=n_nodes)
-        return replace(box, sides=None) if self.sides is None else box
-
     @classmethod
     def over_polygons(
         cls,
@@ -795,9 +794,8 @@ class WeightedSum(Observation):
         points, weights = joined_rules([area_rule(rings, n_nodes) for rings in areas])
         if not total:
             weights = weights / weights.sum(axis=1, keepdims=True)
-        corners = [np.vstack(rings) for rings in areas]
-        low = np.stack([part.min(axis=0) for part in corners])
-        high = np.stack([part.max(axis=0) for part in corners])
+        low = np.stack([np.vstack(rings).min(axis=0) for rings in areas])
+        high = np.stack([np.vstack(rings).max(axis=0) for rings in areas])
         return cls(points, weights, y, widest=widest_of(low, high, n_nodes))
 
     @property
@@ -815,6 +813,18 @@ class WeightedSum(Observation):
     @property
     def terms(self) -> ndarray:
         return np.concatenate([self.points, np.asarray(self.weights)[..., None]], axis=2)
+
+# %% ../nbs/22_observations.ipynb #9b0bd20c
+def average_along(areas: WeightedSum, side: int, n_nodes: int) -> WeightedSum:
+    """The average over the widest of the areas along one side, with this many nodes."""
+    assert areas.widest is not None
+    low, high, _ = areas.widest
+    middle = 0.5 * (low + high)
+    along = np.arange(len(low)) == side
+    first = np.where(along, low, middle)[None]
+    last = np.where(along, high, middle)[None]
+    box = WeightedSum.over_boxes(first, last, n_nodes=n_nodes)
+    return replace(box, sides=None) if areas.sides is None else box
 
 # %% ../nbs/22_observations.ipynb #be6509ad
 @dataclass(frozen=True, eq=False)

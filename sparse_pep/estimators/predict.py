@@ -35,7 +35,14 @@ from sparse_pep.numerics.validation import (
     short_repr,
     warn_caller,
 )
-from ..observations import SIGN, Observation, Observed, Value, WeightedSum
+from sparse_pep.observations import (
+    SIGN,
+    Observation,
+    Observed,
+    Value,
+    WeightedSum,
+    average_along,
+)
 from ..posterior.draws import SampledFunctions, coupled_draws, sampled_functions
 from ..posterior.local import LocalRows, local_covariance, local_predict, local_sum
 
@@ -186,7 +193,8 @@ def variance_change(state: FittedState, areas: WeightedSum, side: int, n_nodes: 
     nodes, or 0 for an average that the kernel keeps at zero.
     """
     kernel = Observed(value_kernel_and_likelihood(state.model)[0], state.columns.n_inputs)
-    asked = (areas.along(side, n_nodes), areas.along(side, 2 * n_nodes), Value(areas.X[:1]))
+    averages = [average_along(areas, side, n) for n in (n_nodes, 2 * n_nodes)]
+    asked = (*averages, Value(areas.X[:1]))
     coarse, fine, value = (kernel.diag(state.encoder.inputs(part.rows()))[0] for part in asked)
     return float((fine - coarse) / max(coarse, 1e-9 * value, np.finfo(float).tiny))
 

@@ -535,7 +535,7 @@ NARROW = 1.0  # lengthscales, below which a side is averaged by nodes
 NODES, SHARES = 0.5 * np.stack(np.polynomial.legendre.leggauss(8))
 RULES = (((0.5, 1.0), (-0.5, -1.0)), tuple(zip(NODES, SHARES, strict=True)))  # ends, and nodes
 
-
+# %% ../../nbs/04_interdomain.ipynb #95f08f17
 def terms_of_sides(x: ndarray, wide: Sequence[ndarray], narrow: Sequence[ndarray]) -> ndarray:
     """The covariance of two points at a difference x (n,), in lengthscales, averaged over boxes of
     these sides, and its derivatives with respect to x and to log R, (3, n).
@@ -1094,7 +1094,7 @@ def features_gradient(features: Features, by_window: Parameters) -> Parameters:
             gradient[name] = by_window[name].sum(axis=0)
     return gradient
 
-
+# %% ../../nbs/04_interdomain.ipynb #d41d2f38
 class WindowFeatures(Features):
     """Features that are `Windows`; subclasses are frozen dataclasses with a field Z (M, D)
     and define `windows`.
