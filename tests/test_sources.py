@@ -3,6 +3,7 @@ named.
 """
 
 import gc
+import os
 import threading
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.compare import properties
 
+from sparse_pep import SparsePEPRegressor
 from sparse_pep.data.sources import (
     ArraySource,
     DiskSiteStore,
@@ -313,3 +315,38 @@ def test_files_of_a_state_that_are_damaged(tmp_path, damage):
         source.sweep(running, state, 1)
     with pytest.raises(ValueError, match="`sites_dir`: nothing can be written"):
         DiskSiteStore(tmp_path / "nowhere")
+
+
+def spoiled(path, how):
+    if how == "truncated":
+        os.truncate(path, 200)
+    elif how == "rewritten":
+        path.write_bytes(path.read_bytes())
+        os.utime(path, ns=(1, 1))
+    elif how == "replaced":
+        path.rename(path.with_suffix(".old"))
+        np.save(path, X)
+    else:
+        path.unlink()
+
+
+@pytest.mark.parametrize("how", ["truncated", "rewritten", "replaced", "removed"])
+def test_a_file_that_changes_under_a_memory_map_is_named_and_ends_no_process(how, tmp_path):
+    source = ArraySource(saved(X, tmp_path / "X.npy", "r"), y, piece_rows=10)
+    pieces = source.pieces()
+    next(pieces)
+    spoiled(tmp_path / "X.npy", how)
+    if how in ("truncated", "rewritten"):
+        with pytest.raises(ValueError, match=r"`X`: .*X\.npy was changed while this memory map"):
+            next(pieces)
+    else:
+        assert np.array_equal(source.at(np.arange(23)).X, X)  # the map has the old file
+
+
+def test_a_fit_to_a_memory_map_keeps_a_copy(tmp_path):
+    maps = [saved(values, tmp_path / f"{k}.npy", "r") for k, values in enumerate((X, y))]
+    model = SparsePEPRegressor(n_inducing=5, standardize=False, training=None).fit(*maps)
+    expected = model.leave_one_out()
+    for path in tmp_path.iterdir():
+        os.truncate(path, 0)
+    assert np.array_equal(model.leave_one_out(), expected)

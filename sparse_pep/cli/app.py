@@ -128,6 +128,9 @@ class NumericalCommand(click.Command):
         return super().invoke(ctx)
 
 
+SHOWS = {"-h", "--help", "--version"}
+
+
 class OneLineErrors(click.Group):
     """A group of commands that report an error as one line on standard error, with exit status
     2.
@@ -144,6 +147,8 @@ class OneLineErrors(click.Group):
         try:
             with exit_on_signals():
                 extra["standalone_mode"] = False
+                if sys.stdout is None and (not words or SHOWS.intersection(words)):
+                    raise ValueError("standard output is closed, so that nothing can be shown.")
                 status = super().main(words or ["--help"], prog_name, **extra)  # type: ignore
         except (click.Abort, KeyboardInterrupt):
             click.echo("Stopped.", err=True)

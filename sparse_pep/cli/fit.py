@@ -367,5 +367,9 @@ def fit(
             write_report(report, model, data, target, scores, messages)
             document["report"] = report
             text += f" and {report}"
-    print_result(text, document, as_json)
+    try:
+        print_result(text, document, as_json)
+    except OSError as error:
+        fault = f"nothing can be printed ({error.strerror or error})"
+        raise ValueError(f"{fault}, but the model is in '{out}'.") from None
     return 3 if model.diagnostics_["interrupted"] else 0

@@ -10,14 +10,16 @@ import hashlib
 import json
 import math
 import mmap
+import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import reduce
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -319,13 +321,61 @@ def joined_part(pieces: Sequence[Rows], name: str) -> ndarray | float | None:
     return np.concatenate(values)
 
 # %% ../../nbs/internals/data/sources.ipynb #21b68cfc
-def mapping_of(array: ndarray) -> mmap.mmap | None:
+Values = TypeVar("Values")
+
+
+def mapping_of(array: object) -> mmap.mmap | None:
     """The memory map of which an array is a view, or None unless its file holds all of it."""
     while isinstance(array, ndarray):
         if getattr(array, "mode", None) == "c":  # changes that no file has
             return None
         array = array.base
     return array if isinstance(array, mmap.mmap) else None
+
+
+def in_memory(values: Values) -> Values | ndarray:
+    """A copy of a memory map, whose file may change; anything else as it is."""
+    if mapping_of(values) is None:
+        return values
+    return np.array(values)
+
+
+class FileState(NamedTuple):
+    """The size of the file behind a memory map, its number and the time of its last change; 0 for
+    what cannot be known.
+    """
+
+    size: int
+    number: int
+    changed: int
+
+
+def state_of_file(array: ndarray | None) -> FileState | None:
+    """The present state of the file behind a memory map; None if there is none."""
+    mapping = mapping_of(array)
+    if mapping is None:
+        return None
+    state = FileState(mapping.size(), number=0, changed=0)
+    with suppress(OSError):
+        status = os.stat(getattr(array, "filename", None) or "")
+        state = state._replace(number=status.st_ino, changed=status.st_mtime_ns)
+    return state
+
+
+def require_same_file(name: str, array: ndarray | None, before: FileState | None) -> None:
+    """Raise a ValueError if the file behind a memory map is not what it was before. Another file
+    that has got its name does no harm: the map has the old one.
+    """
+    now = state_of_file(array)
+    if now is None or before is None or now == before:
+        return
+    if now.size == before.size and now.number != before.number:
+        return
+    file = getattr(array, "filename", None) or "the file"
+    raise ValueError(
+        f"`{name}`: {file} was changed while this memory map of it was in use ({before.size} "
+        f"bytes before, {now.size} now). Map the finished file, or copy it with `np.array`."
+    )
 
 # %% ../../nbs/internals/data/sources.ipynb #1b2aa91a
 def release_pages(array: ndarray) -> None:
@@ -409,6 +459,7 @@ class ArraySource(Source):
             name: None if value is None else np.asanyarray(value) for name, value in parts.items()
         }
         require_same_rows(self.columns)
+        self.files = {name: state_of_file(value) for name, value in self.columns.items()}
         X = self.columns["X"]
         self.n_dims = X.shape[1]
         self.counted = len(X)
@@ -420,6 +471,8 @@ class ArraySource(Source):
 
     def read(self, first: int, rows: slice | ndarray) -> Rows:
         """Some rows as a checked piece."""
+        for name, before in self.files.items():
+            require_same_file(name, self.columns[name], before)
         parts = [self.part(name, rows) for name in self.columns]
         numbers = rows if isinstance(rows, ndarray) else None
         return checked(Rows(*parts, first=first), self.n_dims, numbers)

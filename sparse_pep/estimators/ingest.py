@@ -31,7 +31,13 @@ from sparse_pep.data.columns import (
     spelled_alike,
 )
 from ..data.encoder import Encoder, source_of
-from ..data.sources import Source, chosen_rows, require_counted, require_targets
+from sparse_pep.data.sources import (
+    Source,
+    chosen_rows,
+    in_memory,
+    require_counted,
+    require_targets,
+)
 from .arguments import Arguments, TargetKind, require_power
 from sparse_pep.estimators.fitting import (
     Data,
@@ -533,8 +539,8 @@ def ingest_table(
         require_few_columns(shape[1], "`X`")
     if columns is None:
         columns = columns_of_table(options, raw)
-    X = numeric_columns(raw.X, columns)
-    y = raw.y
+    X = numeric_columns(in_memory(raw.X), columns)
+    y = in_memory(raw.y)
     n_rows = len(require_real(X, "X", 1))  # scikit-learn's checks do not say what or where
     targets = options._targets
     if y is not None:
