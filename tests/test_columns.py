@@ -652,6 +652,28 @@ def test_numbers_behind_letters_are_never_names_in_silence(form):
         column_of("c", seen)
 
 
+def done_with(texts):
+    seen = stats_of_texts(cells_of(pd.DataFrame({"c": texts * 20}), ["c"])["c"])
+    return column_of("c", seen).done
+
+
 def test_a_few_durations_are_levels_that_are_said():
-    seen = stats_of_texts(cells_of(pd.DataFrame({"c": ["PT1H", "PT15M"] * 20}), ["c"])["c"])
-    assert column_of("c", seen).done.endswith("'PT1H' is read as a name, not as a duration")
+    assert done_with(["PT1H", "PT15M"]).endswith("'PT1H' is read as a name, not as a duration")
+
+
+NUMBERED = ["No. {}", "Week {}", "Day {}", "T-{}", "pH {}.1", "H1 201{}", "FY201{}", "#{}"]
+
+
+@pytest.mark.parametrize(
+    "form", [*NUMBERED, "{}. White", "{}st", "T{}", "Q{}", "Store {}", "S10{}"]
+)
+def test_numbered_things_and_periods_are_named_and_labels_are_not(form):
+    done = done_with([form.format(k) for k in (2, 3, 4)])
+    assert done.startswith("3 levels")
+    assert (f"'{form.format(2)}' is read as a name, not as a number" in done) == (form in NUMBERED)
+
+
+def test_years_and_the_next_are_named_where_they_may_be_months():
+    assert "'2012/13' is read as a name" in done_with(["2012/13", "2013/14"])
+    assert "'2008/09' is read as a month, not as a year" in done_with(["2008/09", "2009/10"])
+    assert "read" not in done_with(["2008/09", "2008/10"])

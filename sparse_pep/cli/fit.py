@@ -324,6 +324,16 @@ def write_report(
     atomic_write(check_output(path, "--report"), lambda file: file.write(page.encode()))
 
 # %% ../../nbs/internals/cli/fit.ipynb #2bba86bd
+@contextmanager
+def printing(out: str) -> Iterator[None]:
+    """Statements that print, whose failure says that the model is in the file `out` already."""
+    try:
+        yield
+    except OSError as error:
+        fault = f"nothing can be printed ({error.strerror or error})"
+        raise ValueError(f"{fault}, but the model is in '{out}'.") from None
+
+
 def fit(
     table: TableOptions,
     options: ModelOptions,
@@ -367,9 +377,6 @@ def fit(
             write_report(report, model, data, target, scores, messages)
             document["report"] = report
             text += f" and {report}"
-    try:
+    with printing(out):
         print_result(text, document, as_json)
-    except OSError as error:
-        fault = f"nothing can be printed ({error.strerror or error})"
-        raise ValueError(f"{fault}, but the model is in '{out}'.") from None
     return 3 if model.diagnostics_["interrupted"] else 0

@@ -689,10 +689,17 @@ def date_of(name: str, seen: ColumnStats, form: str) -> Column:
     periods = periods_of(stats)
     origin = math.floor(stats.low)
     done = f"days since {START + origin}"
+    if form == "Y-M" and seen.texts and all(map(is_season, seen.texts)):
+        done += f" ({stats.example!r} is read as a month, not as a year and the next)"
     if periods:
         done += f", and parts of the {' and '.join(periods)}"
     done += gaps_filled(seen, f"the mean {START + int(stats.mean)}")
     return replace(column, done=done, origin=float(origin), periods=periods)
+
+
+def is_season(text: str) -> bool:
+    """Whether a text such as 2008/09 may be two years, or a month."""
+    return (int(text[2:4]) + 1) % 100 == int(text[-2:])
 
 
 def periods_of(stats: ValueStats) -> tuple[str, ...]:
@@ -758,22 +765,25 @@ def category_of(name: str, seen: ColumnStats, forced: bool = False) -> Column:
 
 CODED = "zeros before other digits are kept"
 UNREAD = "read as a name"
-NUMBER_WITHIN = (  # of a text that is no plain number, but begins as one, or with a fiscal year
-    r"\W*\d.*\D.*|(?:FY|CY)[ -]?\d\d.*"
+NUMBERED = (  # of a text that is a number of its kind, or a period
+    r"(?:(?i:no|nr|n[º°]|week|wk|kw|day|month|year|hour|ph)[ .:#-]*|#|[tT] ?[-+] ?)\d[\d.,]*"
+    r"|(?:FY|CY)[ -]?\d\d.*|[HS][12][ /-]?(?:19|20)\d\d|\d{4}[/-]\d\d(?:\d\d)?"
 )
+# of one that may begin as a number, or end as one with decimals, too
+NUMBER_WITHIN = rf"\W*\d.*\D.*|\D+\d+\.\d+|{NUMBERED}"
 
 
 def hint_of(seen: ColumnStats, few: bool = False) -> str:
     """What is said of texts that may be numbers or dates although they are taken for names; if
-    there are but a `few`, of codes and durations only.
+    there are but a `few`, not of all that begin with a number.
     """
     if seen.form("code").count:
         return f"; the {CODED}, as in {seen.form('code').example!r}"
     if span := seen.form("span").example:
         return f"; {span[:40]!r} is {UNREAD}, not as a duration"
     texts = pd.Series([*seen.texts], dtype=object)
-    begins = texts.str.fullmatch(NUMBER_WITHIN).to_numpy(bool)
-    if few or not len(texts) or np.mean(begins) < MOST_ROWS:
+    begins = texts.str.fullmatch(NUMBERED if few else NUMBER_WITHIN).to_numpy(bool)
+    if not len(texts) or np.mean(begins) < MOST_ROWS:
         return ""
     return f"; {texts[int(np.argmax(begins))][:40]!r} is {UNREAD}, not as a number or a date"
 
