@@ -460,7 +460,8 @@ def test_gaps_of_counts_widen_where_training_had_none():
     assert_allclose(np.median(var[EMPTY]), 0.64, rtol=0.3)
     assert np.median(var[~EMPTY]) < 0.05
     table.loc[:100, "a"] = np.nan
-    model = SparsePEP(**given).fit(table, counts)
+    with pytest.warns(UserWarning, match="intervals of rows with gaps are too short"):
+        model = SparsePEP(**given).fit(table, counts)
     assert [place for place, *_ in model.columns_.filled] == [2]
     assert "['a'] count as known" in dict(model.summary_rows())["filled cells"]
     assert np.median(model.predict_f(NEW)[1][EMPTY]) < 0.2

@@ -44,6 +44,7 @@ from sparse_pep.estimators.starting import (
 )
 from .state import FittedState, Settings, publish, restored_on_failure
 from .strategies import strategy_for, training_options
+from .summary import warn_of_gaps
 from sparse_pep.estimators.update import (
     later_data,
     require_like_first,
@@ -309,6 +310,7 @@ class PowerEPEstimator(FittedEstimator):
                 result, trained = train_as_asked(start, measured, options, run)
                 state = self._concluded(columns, encoder, trained, result, run)
             publish(self, state)
+            warn_of_gaps(state)
             for observation in raw.observations:
                 warn_of_nodes(state, observation)
             warn_of_training(result, run.clock)

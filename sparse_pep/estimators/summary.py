@@ -13,7 +13,7 @@ import numpy as np
 
 from .advice import advice
 from .state import Diagnostics, FittedState
-from ..numerics.validation import short_repr
+from ..numerics.validation import short_repr, warn_caller
 
 # %% auto #0
 __all__ = []
@@ -115,6 +115,20 @@ def rows_of_gaps(state: FittedState) -> Lines:
         return []
     names = short_repr(known)
     return [("filled cells", f"of {names} count as known: their variance is not in this fit")]
+
+
+def warn_of_gaps(state: FittedState) -> None:
+    """Warn of intervals that are too short in rows with empty cells; probabilities of classes have
+    no width, and a marked column tells them how often each class has gaps.
+    """
+    lines = rows_of_gaps(state)
+    if lines and state.encoder.classes is None:
+        warn_caller(
+            f"filled cells {lines[0][1]}, and intervals of rows with gaps are too short. One "
+            "target in Gaussian noise takes this variance; otherwise leave out these rows or "
+            "columns.",
+            UserWarning,
+        )
 
 
 def rows_of_growth(record: Diagnostics) -> Lines:
