@@ -661,6 +661,22 @@ def test_a_few_durations_are_levels_that_are_said():
     assert done_with(["PT1H", "PT15M"]).endswith("'PT1H' is read as a name, not as a duration")
 
 
+@pytest.mark.parametrize("form, name", [("%Y%m%d", "YMD"), ("%Y%m", "YM")])
+def test_digits_are_dates_where_a_user_says_so(form, name):
+    days = pd.Series(pd.date_range("2019-11-01", periods=30, freq="MS"))
+    table = pd.DataFrame({"when": days.dt.strftime(form).astype(int)})
+    columns = Columns.of(table, {"when": "date"})
+    assert columns.columns[0].form == name
+    assert Columns.of(table).columns[0].kind == "number"
+    assert np.array_equal(
+        columns.transform(table), Columns.of(days.to_frame("when")).transform(days.to_frame("when"))
+    )
+    with pytest.raises(ValueError, match="'20211301'; a date YMD is expected"):
+        Columns.of(pd.DataFrame({"when": [20211201, 20211301]}), {"when": "YMD"}).transform(
+            pd.DataFrame({"when": [20211301]})
+        )
+
+
 NUMBERED = ["No. {}", "Week {}", "Day {}", "T-{}", "pH {}.1", "H1 201{}", "FY201{}", "#{}"]
 
 

@@ -116,6 +116,8 @@ FORMS = {  # of dates in text
     "W Y": f"{WEEK}[ /.,-]*{YEAR}",
     "Y-D": f"{YEAR}-(?P<yearday>\\d{{3}})",  # of the year
     "h:m": "",  # as a time of the first day
+    "YMD": r"(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)",  # numbers, which only a user calls dates
+    "YM": r"(?P<year>\d{4})(?P<month>\d\d)",
 }
 CLOCKS = [
     "",
@@ -369,6 +371,8 @@ def values_in(cells: Cells, form: str, name: str) -> ndarray:
     """The numbers (n,) in some cells, or with a form of dates the days since 1970; NaN where one is
     empty. `BadCell` if there is something else.
     """
+    if form in ("YMD", "YM"):
+        cells = as_labels(cells)
     if isinstance(cells, Labels):
         return values_in_texts(cells, form, name)
     if cells.dtype.kind == "M":

@@ -462,9 +462,22 @@ def column_of(
         return category_of(name, seen, asked)
     if kind == "number":
         return number_of(name, seen, asked)
+    if asked:
+        seen = with_digits_read(seen)
     if kind == "date":
         kind = date_form(name, seen, option)
     return date_of(name, seen, kind)
+
+
+def with_digits_read(seen: ColumnStats) -> ColumnStats:
+    """The statistics of a column in which digits such as 20210305 and 202103 are read as dates."""
+    counts = np.array([*seen.texts.values()], dtype=int)
+    texts = [*seen.texts]
+    forms = {
+        form: ValueStats.of(days_in(texts, form), counts, texts, dated=True)
+        for form in ("YMD", "YM")
+    }
+    return replace(seen, forms=seen.forms | {form: it for form, it in forms.items() if it.count})
 
 
 def columns_of(

@@ -450,7 +450,8 @@ def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> N
         if form := form_of_times(column):
             warn_caller(
                 f"{column.called} looks like times ({form}) and is fitted as a number. Write "
-                "dates, such as 2021-03-05, or convert the column with `pandas.to_datetime`.",
+                "dates, such as 2021-03-05, or, for digits such as 20210305, name the column a "
+                "date in `column_types`.",
                 UserWarning,
             )
         if columns.names is not None and columns.table is None:
