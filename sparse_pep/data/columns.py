@@ -440,6 +440,17 @@ class Column:
             unseen[Unseen(self.name, "no value", self.treatment)] = int(np.sum(empty))
         return +unseen
 
+# %% ../../nbs/internals/data/columns.ipynb #c77971f2
+def with_digits_read(seen: ColumnStats) -> ColumnStats:
+    """The statistics of a column in which digits such as 20210305 and 202103 are read as dates."""
+    counts = np.array([*seen.texts.values()], dtype=int)
+    texts = [*seen.texts]
+    forms = {
+        form: ValueStats.of(days_in(texts, form), counts, texts, dated=True)
+        for form in ("YMD", "YM")
+    }
+    return replace(seen, forms=seen.forms | {form: it for form, it in forms.items() if it.count})
+
 # %% ../../nbs/internals/data/columns.ipynb #c77971f1
 def column_of(
     name: str, seen: ColumnStats, kind: str | None = None, option: str = "`column_types`"
@@ -467,17 +478,6 @@ def column_of(
     if kind == "date":
         kind = date_form(name, seen, option)
     return date_of(name, seen, kind)
-
-
-def with_digits_read(seen: ColumnStats) -> ColumnStats:
-    """The statistics of a column in which digits such as 20210305 and 202103 are read as dates."""
-    counts = np.array([*seen.texts.values()], dtype=int)
-    texts = [*seen.texts]
-    forms = {
-        form: ValueStats.of(days_in(texts, form), counts, texts, dated=True)
-        for form in ("YMD", "YM")
-    }
-    return replace(seen, forms=seen.forms | {form: it for form, it in forms.items() if it.count})
 
 
 def columns_of(
