@@ -607,7 +607,7 @@ def model_bounds(model: Model, problem: Problem) -> tuple[float, float]:
     """A lower and an upper bound, in nats, on the log marginal likelihood of the exact GP with this
     kernel and Gaussian noise, whatever power and form the problem has. Cost 2NM² flops. The lower
     bound is the tight form at power 0, which blocks of the data make higher; the upper bound is
-    Equation 17.5 of the site.
+    Equation 17.6 of the site.
     """
     at_power_0 = Problem(problem.rows, 0.0, True, problem.jitter, own_powers=False)
     low = model_evidence(model, at_power_0)
@@ -623,7 +623,7 @@ def loo_predict(model: Model, fit: Fit, problem: Problem) -> tuple[ndarray, ndar
     """Mean and variance of f at each data point given all others, in the shapes of
     `model_predict`; `fit` is the result of `model_evidence` for this problem. The mean is NaN
     where leaving out a data point leaves no distribution. With blocks, the other data points of
-    its block are kept. Cost 2NM² flops. Equation 17.6 of the site.
+    its block are kept. Cost 2NM² flops. Equation 17.7 of the site.
     """
     rows = problem.rows
     if fit.shards is None:
