@@ -84,7 +84,6 @@ def simulator():
     kernel = ConstantKernel() * RBF(np.ones(6)) + WhiteKernel(1e-4, (1e-10, 10.0))
     ways = {
         "sparse_pep": SparsePEPRegressor(random_state=0),
-        "sparse_pep, auto": SparsePEPRegressor(n_inducing="auto", random_state=0),
         "exact": GaussianProcessRegressor(
             kernel, normalize_y=True, random_state=0, n_restarts_optimizer=2
         ),

@@ -438,13 +438,9 @@ class Race:
         for entrant in contest.entrants:
             scores[entrant.label] = max(entrant.density, scores.get(entrant.label, -np.inf))
         result = self.refitted(winner, problem, options, rng, clock)
-        record = {
-            "race": scores,
-            "race_won_by": winner.label,
-            "race_held_out": contest.judge.held_out.n_data,
-        }
-        entries = {**result.entries, **record}
-        return replace(result, neighbours=winner.neighbours, entries=entries)
+        result = replace(result, neighbours=winner.neighbours)
+        n_held_out = contest.judge.held_out.n_data
+        return result.with_entries(race=scores, race_won_by=winner.label, race_held_out=n_held_out)
 
     def contest(
         self,

@@ -1,4 +1,8 @@
-"""The exact process, which `n_inducing="auto"` tries first, and which few rows have."""
+"""The exact process, which `n_inducing="auto"` tries first, and which few rows have, and rows
+without noise.
+"""
+
+import warnings
 
 import numpy as np
 import pytest
@@ -131,3 +135,37 @@ def test_a_summary_of_few_rows_does_not_advise_fewer_points():
     model = SparsePEPRegressor(random_state=0, n_inducing=60).fit(X[:60], X[:60, 0] + NOISY[60:])
     assert "exact: all 60 distinct rows" in str(model.summary())
     assert "smaller `n_inducing`" not in str(model.summary())
+
+
+def test_runs_of_a_simulator_are_points_by_default():
+    """From its first start, and its second, training on a sample ends where the curve is noise."""
+    runs = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 3))
+    outcome = np.sin(3.0 * runs[:, 0]) + 2.0 * runs[:, 1] ** 2 + runs[:, 0] * runs[:, 2] ** 3
+    model = SparsePEPRegressor(random_state=0).fit(runs, outcome)
+    assert "exact: all 150 distinct rows" in str(model.summary())
+    trained = SparsePEPRegressor(n_inducing=99, random_state=0).fit(runs, outcome)
+    assert len(trained.features_) == 99
+
+
+def test_copies_of_rows_do_not_pass_for_a_simulator():
+    targets = np.sin(3.0 * X[:, 0]) + 0.3 * np.random.default_rng(1).normal(size=120)
+    repeated = np.vstack([X, X[:60]]), np.append(targets, targets[:60])
+    assert len(SparsePEPRegressor(random_state=0).fit(*repeated).features_) == 100
+
+
+@pytest.mark.parametrize("seconds", [1e-3, 60.0])
+def test_with_a_limit_of_time_auto_begins_as_the_default(seconds):
+    """And then has the exact process, if there is time."""
+    ends = []
+    for n_inducing in (100, "auto"):
+        training = LBFGS(max_time=seconds)
+        model = SparsePEPRegressor(n_inducing=n_inducing, training=training, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            ends.append(model.fit(X, NOISY))
+    default, auto = ends
+    if seconds > 1.0:
+        assert "exact" in auto.diagnostics_
+        return
+    assert auto.diagnostics_["growth_ended"] == "the limit of 0.001 s was reached"
+    assert np.array_equal(auto.predict(X), default.predict(X))

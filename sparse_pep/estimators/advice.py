@@ -246,12 +246,10 @@ def advice_on_noise(fit: Judgement) -> Iterator[str]:
 
 def advice_on_gains(fit: Judgement) -> Iterator[str]:
     """Advice on points and on noise, that with the larger gain first."""
-    of_points = list(advice_on_points(fit))
-    of_noise = list(advice_on_noise(fit))
-    if fit.needs_points and fit.gains.points >= max(fit.gains.tails, fit.gains.varying):
-        of_noise = []  # which more points may change
-    yield from of_noise
-    yield from of_points
+    of_noise = max(fit.gains.tails, fit.gains.varying)
+    if not (fit.needs_points and fit.gains.points >= of_noise):  # which points may change
+        yield from advice_on_noise(fit)
+    yield from advice_on_points(fit)
 
 # %% ../../nbs/internals/estimators/advice.ipynb #193319ce
 WIDE_GAP = 0.01  # nats per row between the bounds
@@ -325,13 +323,13 @@ def advice_on_parameters(fit: Judgement) -> Iterator[str]:
     if fit.highest_power > STEADY_POWER and is_small:
         text = (
             "the noise variance is very small, which near power 1 is often an artefact: "
-            "compare with a lower `power`"
+            "a lower `power` is likely to have a smaller error; the log density may fall"
         )
         yield with_page(text, "Noise that vanishes")
     if fit.highest_power > NEAR_ONE and isinstance(fit.state.likelihood, OFTEN_TOO_SHORT):
         text = (
-            "intervals of this likelihood are often too short at powers near 1: compare "
-            "with a lower `power`"
+            "intervals of this likelihood are often too short at powers near 1: those of a "
+            "lower `power` are likely to hold; the error may stay"
         )
         yield with_page(text, "Noise that vanishes")
 

@@ -81,8 +81,10 @@ class Arguments(BaseEstimator):
     n_inducing : int or "auto"
         Number M of inducing points if `features` is not given. The cost grows as NM². The default
         of 100 becomes 1000 of the rows where `training="auto"` compares several ways, there is
-        hardly any noise, and these predict held-out rows better. Where X has no more distinct rows,
-        each is a point and stays where it is unless the noise vanishes. With "auto", up to 1000
+        hardly any noise, and these predict held-out rows better; and all of fewer than 800 distinct
+        rows in memory if none is repeated and 100 of them have no noise. Where X has no more
+        distinct rows than points, each is one and stays where it is unless the noise vanishes.
+        With "auto", up to 1000
         distinct rows of X in memory (400 where the noise is not Gaussian) are all inducing points:
         the process is then exact at every power, unless trained points predict
         left-out rows clearly better (`sparse_pep.training.exact`). This needs `training` "auto" or
@@ -229,7 +231,7 @@ class Arguments(BaseEstimator):
     @property
     def _on_neighbours(self) -> bool:
         """Whether hyper-parameters come from neighbours."""
-        return isinstance(self.training, str) and self.training == "neighbours"
+        return self.training == "neighbours"
 
     @property
     def _scales(self) -> bool:

@@ -6,6 +6,8 @@
 __all__ = []
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #57a28003
+from dataclasses import replace
+
 import numpy as np
 
 from .arguments import Arguments
@@ -15,7 +17,7 @@ from ..inference import Rows
 from ..observations import SIGN
 from ..race import Race
 from ..training import LBFGS, TrainingOptions, train
-from ..training.exact import Exact, WithFewRows
+from ..training.exact import Exact, InTime, WithFewRows
 from sparse_pep.training.strategies import (
     Growth,
     Guarded,
@@ -36,12 +38,8 @@ def training_options(options: Arguments) -> TrainingOptions:
 MOST_INPUTS = (1000, 400)  # distinct ones of an exact process; where the noise is not Gaussian
 
 
-def may_be_exact(options: Arguments, data: Data) -> bool:
-    """Whether nothing is asked for that the exact process does not have."""
-    if isinstance(options.training, LBFGS):
-        by_itself = options.training.n_restarts == 0 and options.training.checkpoint is None
-    else:
-        by_itself = options.training in ("auto", "lbfgs")
+def asks_for_points(options: Arguments) -> bool:
+    """Whether something is asked for that only trained features have."""
     asked = (
         options.blocks is not None,
         options.tight,
@@ -49,10 +47,18 @@ def may_be_exact(options: Arguments, data: Data) -> bool:
         options.features is not None,
         options.local is not None,
         isinstance(options.power, str) and options.power == "held_out",
-        "features.Z" in options.fixed,
-        np.all(data.constant),
     )
-    return by_itself and not any(asked)
+    return any(asked)
+
+
+def may_be_exact(options: Arguments, data: Data) -> bool:
+    """Whether nothing is asked for that the exact process does not have."""
+    if isinstance(options.training, LBFGS):
+        by_itself = options.training.n_restarts == 0 and options.training.checkpoint is None
+    else:
+        by_itself = options.training in ("auto", "lbfgs")
+    is_fixed = "features.Z" in options.fixed or bool(np.all(data.constant))
+    return by_itself and not is_fixed and not asks_for_points(options)
 
 
 def training_of(options: Arguments, data: Data) -> Strategy:
@@ -91,18 +97,10 @@ def compares_ways(options: Arguments, data: Data) -> bool:
     """Whether training may choose among several ways: where nothing is asked for that only one of
     them has, on rows in memory that are not few.
     """
-    asked = (
-        options.blocks is not None,
-        options.tight,
-        bool(options.monotone),
-        options.features is not None,
-        options.local is not None,
-        isinstance(options.power, str) and options.power == "held_out",
-        np.ndim(options.power) > 0,
-    )
+    one_power = np.ndim(options.power) == 0
     many = data.unique_rows.n_data >= FEWEST_ROWS and not np.all(data.constant)
-    by_itself = isinstance(options.training, str) and options.training == "auto"
-    return by_itself and data.in_memory and many and not any(asked)
+    by_itself = options.training == "auto" and not asks_for_points(options)
+    return by_itself and data.in_memory and many and one_power
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #14ae5f88
 def strategy_for(options: Arguments, data: Data) -> Strategy:
@@ -129,18 +127,22 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
 
 def with_exact_process(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
     """The strategy, or the exact process where the rows are few enough."""
+    rows = data.unique_rows
+    are_all = data.in_memory and data.sample is rows
+    are_many = data.sample.n_data >= FEWEST_ROWS
+    few = WithFewRows(data.sample, strategy, not keeps_scale(options), are_all)
+    exact = Exact(rows, strategy, strategy, MOST_INPUTS, options.kernel is None)
     if options.n_inducing == "auto":
-        trained = training_of(options, data)
-        exact = Exact(data.unique_rows, trained, strategy, MOST_INPUTS, options.kernel is None)
-        return exact if data.in_memory else strategy
-    if data.sample.n_data >= FEWEST_ROWS:
-        return strategy
-    return WithFewRows(
-        rows=data.sample,
-        otherwise=strategy,
-        starts_are_open=not keeps_scale(options),
-        are_all=data.in_memory and data.sample is data.unique_rows,
-    )
+        is_limited = getattr(options._trainer, "max_time", None) is not None
+        if not data.in_memory or (are_many and is_limited):
+            return strategy
+        few = replace(few, otherwise=training_of(options, data))
+        exact = replace(exact, then=few)
+        return InTime(few, exact) if is_limited else exact
+    has_copies = rows.n_data < data.rows.n_data  # which seem to have no noise
+    if are_all and not has_copies and rows_as_points(options):
+        few = replace(few, without_noise=exact)
+    return strategy if are_many else few
 
 
 def rows_of_places(data: Data, number: int) -> Rows:

@@ -243,24 +243,21 @@ class Exact:
         fixed = replace(options, fixed={*options.fixed, "features.Z"})
         if not known:
             result = self.then(at_rows, problem, fixed, rng, clock)
-            record = {"exact": {}, "growth_ended": ENDED}
-            return replace(result, entries={**result.entries, **record})
+            return result.with_entries(exact={}, growth_ended=ENDED)
         result, scores, fourth = self.best_kernel(at_rows, fixed, clock)
-        density = max(scores.values())
-        sizes = [len(X)]
-        values = [density]
-        if fourth > HEAVY and len(X) > len(model.features) and not clock.is_over:
-            moved = self.then(model, problem, options, rng, clock)
-            sizes.append(len(moved.model.features))
-            values.append(mean_left_out(moved, replace(problem, rows=self.rows)))
-        sweep = {"n_inducing": np.array(sizes), "log_density": np.array(values)}
-        if values[-1] > density + CLEARLY:
-            why = {"growth_ended": BEATEN, "inducing_sweep": sweep}
-            return replace(moved, entries={**moved.entries, **why})
-        found = {"exact": scores, "growth_ended": ENDED, "inducing_sweep": sweep}
         jitter = jitter_below_noise(result.model, X, problem.jitter)
-        problem = replace(problem, jitter=jitter)
-        return replace(result, problem=problem, entries={**result.entries, **found})
+        result = replace(result, problem=replace(problem, jitter=jitter))
+        result = result.with_entries(exact=scores, growth_ended=ENDED)
+        if fourth <= HEAVY or len(X) <= len(model.features) or clock.is_over:
+            return result
+        moved = self.then(model, problem, options, rng, clock)
+        density = max(scores.values())
+        left_out = mean_left_out(moved, replace(problem, rows=self.rows))
+        sizes = np.array([len(X), len(moved.model.features)])
+        sweep = {"n_inducing": sizes, "log_density": np.array([density, left_out])}
+        if left_out > density + CLEARLY:
+            return moved.with_entries(growth_ended=BEATEN, inducing_sweep=sweep)
+        return result.with_entries(inducing_sweep=sweep)
 
     def best_kernel(
         self, model: Model, options: TrainingOptions, clock: Clock
@@ -283,6 +280,36 @@ class Exact:
                 result = other
                 fourth = fourth_of_other
         return result, scores, fourth
+
+# %% ../../nbs/19e_exact.ipynb #eb24b377
+@dataclass(frozen=True, eq=False)
+class InTime:
+    """Training within a limit of time by a strategy, and by a better one in the time that is left.
+
+    Attributes
+    ----------
+    first : Strategy
+    then : Strategy
+    """
+
+    first: Strategy
+    then: Strategy
+
+    def __call__(
+        self,
+        model: Model,
+        problem: Problem,
+        options: TrainingOptions,
+        rng: np.random.Generator,
+        clock: Clock,
+    ) -> TrainingResult:
+        """The second result, or the first one if the time was over before."""
+        first = self.first(model, problem, options, rng, clock)
+        if not clock.is_over:
+            second = self.then(model, problem, options, rng, clock)
+            if second.converged or not clock.is_over:
+                return second
+        return first.with_entries(growth_ended=clock.reason)
 
 # %% ../../nbs/19e_exact.ipynb #7c1d90ab
 FURTHER_STARTS = ((1.0, 0.1), (2.0, 0.01))  # lengthscales and noise
@@ -355,12 +382,15 @@ class WithFewRows:
     are_all : bool
         Whether the rows are all of the problem. A sample of a source only chooses the start, as it
         does for the same rows in memory.
+    without_noise : Strategy, optional
+        What trains more inputs than inducing points if a sample of them has no noise.
     """
 
     rows: Rows
     otherwise: Strategy
     starts_are_open: bool = True
     are_all: bool = True
+    without_noise: Strategy | None = None
 
     def __call__(
         self,
@@ -377,9 +407,10 @@ class WithFewRows:
         if model.kernel.of_functionals:
             return self.otherwise(model, problem, options, rng, clock)
         if not self.are_all or len(X) > len(model.features):
+            then = self.otherwise
             if known and self.starts_are_open:
-                model = self.from_better_start(model, at_rows, clock)
-            return self.otherwise(model, problem, options, rng, clock)
+                model, then = self.start_of(model, at_rows, clock)
+            return then(model, problem, options, rng, clock)
         if not known:
             return self.otherwise(model, problem, at_rows, rng, clock)
         evidence = ExactEvidence(*with_distinct_inputs(self.rows))
@@ -389,31 +420,37 @@ class WithFewRows:
         jitter = jitter_below_noise(found.model, X, problem.jitter)
         density, _ = evidence.left_out(found.model)
         scores = {type(found.model.kernel).__name__: density}
-        return replace(
-            found,
-            problem=replace(problem, jitter=jitter),
-            entries={**found.entries, "exact": scores},
-        )
+        problem = replace(problem, jitter=jitter)
+        return replace(found, problem=problem).with_entries(exact=scores)
 
-    def from_better_start(self, model: Model, options: TrainingOptions, clock: Clock) -> Model:
+    def start_of(
+        self, model: Model, options: TrainingOptions, clock: Clock
+    ) -> tuple[Model, Strategy]:
         """The model, or, if another start leads much higher with a sample of the rows, the model
-        with the hyper-parameters that it leads to.
+        with the hyper-parameters that it leads to; and what trains it.
         """
         rows = self.rows
         number = min(SAMPLE, rows.n_data)
         sample = rows.at(np.linspace(0, rows.n_data - 1, number).astype(int))
         evidence = ExactEvidence(*with_distinct_inputs(sample))
         results = self.results(model, evidence, options, clock)
-        found = highest_of(results, sample)
-        if found is None or found.objective < results[0].objective + CLEARLY * sample.n_data:
-            return model
-        return replace(found.model, features=model.features)
+        if not results:
+            return model, self.otherwise
+        highest = max(results, key=attrgetter("objective"))
+        further = replace(highest.model, features=model.features)
+        has_noise = highest_of(results, sample) is not None
+        if not has_noise and self.without_noise is not None:
+            return further, self.without_noise
+        is_higher = highest.objective >= results[0].objective + CLEARLY * sample.n_data
+        if has_noise and is_higher:
+            model = further
+        return model, self.otherwise
 
     def results(
         self, model: Model, evidence: ExactEvidence, options: TrainingOptions, clock: Clock
     ) -> list[TrainingResult]:
         """The results of all starts that do not fail. A start that leads to the same maximum as an
-        earlier one has none, and is the last.
+        earlier one has none.
         """
         starts = [model]
         if self.starts_are_open:
@@ -429,7 +466,7 @@ class WithFewRows:
                     result = train_exactly(start, evidence, finer, n_data, clock, ends, FEWEST)
                     if not ends.reached:
                         results.append(result)
-                if ends.reached or clock.is_over:
+                if clock.is_over:
                     break
         except KeyboardInterrupt:
             if not clock.interrupt(has_result=bool(results)):

@@ -8,7 +8,7 @@ __all__ = ['LBFGS', 'Adam', 'TrainingOptions', 'TrainingResult']
 # %% ../../nbs/internals/training/options.ipynb #57a32003
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -252,6 +252,10 @@ class TrainingResult:
     def log_evidence(self) -> float:
         """The log evidence of all data for the trained model, in nats."""
         return self.fit.log_evidence
+
+    def with_entries(self, **entries: object) -> "TrainingResult":
+        """The result with further entries of the diagnostics."""
+        return replace(self, entries={**self.entries, **entries})
 
     def diagnostics(self, fixed: Collection[str] = ()) -> dict[str, object]:
         """What an estimator reports of the training, in which the parameters `fixed` kept their

@@ -188,7 +188,7 @@ class PowerByName:
         clock: Clock,
     ) -> TrainingResult:
         """The result of training at the chosen power."""
-        entries = {}
+        entries: dict[str, object] = {}
         if self.rule == "held_out" and np.any(self.sample.y != self.sample.y[0]):
             of_sample = replace(problem, rows=self.sample)
             power, model, sweep = held_out_power(model, of_sample, options, rng, clock)
@@ -197,9 +197,7 @@ class PowerByName:
             power = advised_power(self.rule, model.likelihood)
         problem = replace(problem, power=power)
         result = self.then(model, problem, options, rng, clock)
-        return replace(
-            result, problem=result.problem or problem, entries={**result.entries, **entries}
-        )
+        return replace(result, problem=result.problem or problem).with_entries(**entries)
 
 # %% ../../nbs/19c_strategies.ipynb #9491354e
 WIDE = 15.0  # nats per data point between the bounds, above which the evidence tells nothing
@@ -282,8 +280,7 @@ class Guarded:
                     f"directly.{copies}",
                     UserWarning,
                 )
-                record = {"power_replaced": power, "bounds_replaced": (low, high)}
-                return replace(second, entries={**second.entries, **record})
+                return second.with_entries(power_replaced=power, bounds_replaced=(low, high))
         warn_caller(
             f"{found}. Compare with `power=0.0`, or raise `n_inducing` (see the page “Noise that "
             f"vanishes”).{copies}",
@@ -404,7 +401,6 @@ class Growth:
         """The result of training with the number of points that is kept."""
         trials: list[Trial] = []
         last = None
-        late = False
         ended = ""
         try:
             for size in SIZES:
@@ -415,20 +411,20 @@ class Growth:
                         break
                 last = self.then(model, problem, options, rng, clock)
                 trials.append(score_size(last, problem))
-                late = clock.is_over
-                ended = clock.reason if late else reason_to_stop(size, trials)
+                ended = reason_to_stop(size, trials)
+                if clock.is_over:
+                    ended = clock.reason
                 if ended:
                     break
         except KeyboardInterrupt:
             if last is None or not clock.interrupt(has_result=True):
                 raise
-            late = True
             ended = clock.reason
-        return self.kept_of(trials, last, ended, late)
+        return self.kept_of(trials, last, ended, clock)
 
     @staticmethod
     def kept_of(
-        trials: Sequence[Trial], last: TrainingResult, ended: str, late: bool
+        trials: Sequence[Trial], last: TrainingResult, ended: str, clock: Clock
     ) -> TrainingResult:
         """The result that is kept, with a record of all trials."""
         kept = last
@@ -437,9 +433,8 @@ class Growth:
             sizes = [len(trial.result.model.features) for trial in trials]
             values = [trial.value for trial in trials]
             sweep = {"n_inducing": np.array(sizes), trials[0].measure: np.array(values)}
-            record = {"inducing_sweep": sweep, "growth_ended": ended}
-            kept = replace(kept, entries={**kept.entries, **record})
-        if not late or not kept.converged:
+            kept = kept.with_entries(inducing_sweep=sweep, growth_ended=ended)
+        if not clock.is_over or not kept.converged:
             return kept
         message = f"{ended} while the number of inducing points grew"
         return replace(kept, converged=False, message=message, limit="max_time")
@@ -529,5 +524,5 @@ class Monotone:
         D = self.inputs.shape[1]
         n_signs = np.count_nonzero(problem.rows.X[:, 2 * D] == self.directions[0, D])
         wrong_slopes = float(np.max(doubt)), float(np.mean(doubt)), len(doubt), int(n_signs)
-        entries = {**result.entries, "wrong_slopes": wrong_slopes}
-        return replace(result, problem=problem, start=fit.start, entries=entries)
+        result = replace(result, problem=problem, start=fit.start)
+        return result.with_entries(wrong_slopes=wrong_slopes)
