@@ -413,16 +413,17 @@ class Observation:
         """The terms (N, Q, D + 1) where predictions of f are added; Q = 0 for values and slopes."""
         return self.terms
 
-    def values(self, divided: bool = False) -> tuple[ndarray, ndarray]:
-        """Inputs (n, D) and targets (n,) from which a fit takes scales and starting values: of a
-        sum its points, with its target, which if `divided` is turned into that of an average.
+    def values(self, kept: ndarray, divided: bool = False) -> tuple[ndarray, ndarray]:
+        """Inputs (n, D) and targets (n,) from which a fit takes scales and starting values, of the
+        rows that are `kept` (N,): of a sum its points, with its target, which if `divided` is
+        turned into that of an average.
         """
         y = np.asarray(vars(self)["y"])
         if divided:
             y = y / self.share
-        row, term = np.nonzero(self.terms[..., -1])
-        if not len(row):
-            return self.X, y
+        row, term = np.nonzero(self.terms[..., -1] * kept[:, None])
+        if not self.terms.size:
+            return self.X[kept], y[kept]
         return self.terms[row, term, :-1], y[row]
 
     def rows(self, group: int = 0) -> ndarray:
@@ -765,8 +766,11 @@ class WeightedSum(Observation):
             n_nodes = require_whole(n_nodes, "n_nodes", 2, 1000)
         low = inputs_2d(low, "low")
         high = inputs_2d(high, "high")
-        if low.shape != high.shape or not np.all(low <= high):
-            raise ValueError("`low` and `high` must be corners (N, D) of boxes, with low <= high.")
+        alike = low.size > 0 and low.shape == high.shape
+        if not alike or not np.all((low <= high) & np.isfinite(high - low)):
+            raise ValueError(
+                "`low` and `high` must be finite corners (N, D) of boxes, with low <= high."
+            )
         points, weights, n_nodes = box_rule(low, high, n_nodes)
         sides = high - low
         if total:
@@ -800,7 +804,9 @@ class WeightedSum(Observation):
 
     @property
     def vector(self) -> ndarray:
-        return super().vector if self.sides is None else self.sides
+        if self.sides is None:
+            return super().vector
+        return self.sides
 
     @property
     def level(self) -> bool:  # type: ignore[override]
@@ -824,7 +830,9 @@ def average_along(areas: WeightedSum, side: int, n_nodes: int) -> WeightedSum:
     first = np.where(along, low, middle)[None]
     last = np.where(along, high, middle)[None]
     box = WeightedSum.over_boxes(first, last, n_nodes=n_nodes)
-    return replace(box, sides=None) if areas.sides is None else box
+    if areas.sides is None:
+        box = replace(box, sides=None)
+    return box
 
 # %% ../nbs/22_observations.ipynb #be6509ad
 @dataclass(frozen=True, eq=False)

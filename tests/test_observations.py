@@ -171,6 +171,17 @@ EQUAL = {  # two models that are the same, of values v and rows k
 }
 
 
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - {"signs"}))
+def test_rows_without_weight_change_nothing(kind):
+    far = KINDS[kind](ALL, 9.0, 5.0)
+    given = {"features": None, "n_inducing": 5, "standardize": True}
+    model = fitted([far, Value(X, F)], np.repeat([0.0, 1.0], 12), **given)
+    alone = fitted([Value(X, F)], **given)
+    assert_allclose(model.predict_f(OTHER), alone.predict_f(OTHER), rtol=1e-9)
+    with pytest.raises(ValueError, match="zero in all"):
+        fitted([far, Value(X, F)], np.zeros(24), **given)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ability", EQUAL)
 def test_what_a_row_has_these_rows_have(ability, kind):
@@ -584,7 +595,9 @@ def test_polygons_that_are_none_are_refused(polygons, words):
 @pytest.mark.parametrize(
     "low, high, words",
     [
-        ([[0.0]], [[1.0, 2.0]], "`low` and `high` must be corners"),
+        ([[0.0]], [[1.0, 2.0]], "`low` and `high` must be finite corners"),
+        ([[0.0]], [[np.inf]], "must be finite corners"),
+        (np.ones((0, 2)), np.ones((0, 2)), "must be finite corners"),
         ([[1.0]], [[0.0]], "with low <= high"),
         ([[0.0]], [[np.nan]], "with low <= high"),
         (np.zeros((1, 9)), np.ones((1, 9)), "at most 8 sides"),
