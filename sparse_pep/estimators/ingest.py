@@ -61,6 +61,7 @@ from ..likelihoods import Likelihood
 from ..likelihoods.bounded import MENTIONED
 from sparse_pep.numerics.validation import (
     as_floats,
+    require_each,
     require_few_columns,
     require_finite,
     require_labels,
@@ -682,8 +683,12 @@ def ingest_observations(
     widths = [part.X.shape[1] for part in observations]
     if len(set(widths)) > 1:
         raise ValueError(f"`X` must have as many columns in each observation; got {widths}.")
-    levels = [part for part in observations if part.likelihood is None and part.level]
-    data = data_of_values(options, levels or observations, run)
+    kept = counted_rows(raw.sample_weight, [len(part.X) for part in observations])
+    parts = list(zip(observations, kept, strict=True))
+    levels = [
+        (part, own) for part, own in parts if part.likelihood is None and part.level and own.any()
+    ]
+    data = data_of_values(options, levels or parts, run)
     return Ingested(data, columns or InputColumns(widths[0], names_of(observations)), raw)
 
 
@@ -700,12 +705,25 @@ def names_of(observations: Sequence[Observation]) -> ndarray | None:
     return np.array(named[0], dtype=object) if named else None
 
 
-def data_of_values(options: Arguments, observations: Sequence[Observation], run: Run) -> Data:
-    """The inputs and targets of observations as rows."""
-    for part in observations:  # before a target stands at each point of its sum
+def counted_rows(sample_weight: ArrayLike | None, sizes: Sequence[int]) -> list[ndarray]:
+    """Which rows of each observation have a weight; all of them if none has, which is refused
+    later.
+    """
+    weight = np.ones(sum(sizes))
+    if sample_weight is not None:
+        weight = require_each(sample_weight, "sample_weight", len(weight), "one per row")
+    kept = (weight > 0.0) | ~np.any(weight)
+    return np.split(kept, np.cumsum(sizes)[:-1])
+
+
+def data_of_values(
+    options: Arguments, parts: Sequence[tuple[Observation, ndarray]], run: Run
+) -> Data:
+    """The inputs and targets of observations as rows, of those with a weight (N,)."""
+    for part, _ in parts:  # before a target stands at each point of its sum
         checked_targets(options._targets, vars(part)["y"])
-    divided = options._targets.several and all(part.level for part in observations)
-    inputs, targets = zip(*(part.values(divided) for part in observations), strict=True)
+    divided = options._targets.several and all(part.level for part, _ in parts)
+    inputs, targets = zip(*(part.values(kept, divided) for part, kept in parts), strict=True)
     rows = Rows(np.concatenate(inputs), checked_targets(options._targets, np.concatenate(targets)))
     sample = rows
     if rows.n_data > SAMPLE_ROWS:
