@@ -684,11 +684,7 @@ def ingest_observations(
     if len(set(widths)) > 1:
         raise ValueError(f"`X` must have as many columns in each observation; got {widths}.")
     kept = counted_rows(raw.sample_weight, [len(part.X) for part in observations])
-    parts = list(zip(observations, kept, strict=True))
-    levels = [
-        (part, own) for part, own in parts if part.likelihood is None and part.level and own.any()
-    ]
-    data = data_of_values(options, levels or parts, run)
+    data = data_of_values(options, list(zip(observations, kept, strict=True)), run)
     return Ingested(data, columns or InputColumns(widths[0], names_of(observations)), raw)
 
 
@@ -719,7 +715,11 @@ def counted_rows(sample_weight: ArrayLike | None, sizes: Sequence[int]) -> list[
 def data_of_values(
     options: Arguments, parts: Sequence[tuple[Observation, ndarray]], run: Run
 ) -> Data:
-    """The inputs and targets of observations as rows, of those with a weight (N,)."""
+    """The inputs and targets of observations as rows, of those that are kept (N,): of those that
+    tell the level of f, if there are any.
+    """
+    levels = [pair for pair in parts if pair[0].likelihood is None and pair[0].level]
+    parts = [pair for pair in levels if pair[1].any()] or parts
     for part, _ in parts:  # before a target stands at each point of its sum
         checked_targets(options._targets, vars(part)["y"])
     divided = options._targets.several and all(part.level for part, _ in parts)
