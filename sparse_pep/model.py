@@ -211,7 +211,7 @@ class BlockCovariances:
 
 # %% ../nbs/17_model.ipynb #9f74fcf5
 def prior_mean(model: Model, X: ndarray) -> ndarray:
-    """The prior mean (N,) or (N, K) of f at the rows of X, or of the functionals they describe."""
+    """The prior mean (N,) or (N, C) of f at the rows of X, or of the functionals they describe."""
     if not model.kernel.of_functionals:
         return model.mean(X)
     places, share = model.kernel.affine_rows(X)
@@ -485,7 +485,7 @@ def model_gradient(
 # %% ../nbs/17_model.ipynb #a91fad46
 def stack_if_several(parts: ndarray | Sequence[ndarray], of_outputs: bool = False) -> ndarray:
     """The array of `parts` if there is only one, otherwise all of them stacked. Parts that are
-    `of_outputs`, targets (N, K), are stacked also for K = 1.
+    `of_outputs`, targets (N, C), are stacked also for C = 1.
     """
     return parts[0] if len(parts) == 1 and not of_outputs else np.stack(parts)
 
@@ -499,7 +499,7 @@ def model_predict(
 
     Returns
     -------
-    mean : ndarray (S,), or (C, S) of C latent functions, or (K, S) of K outputs
+    mean : ndarray (S,), or (C, S) of C latent functions or outputs
     var : ndarray (S,) or (C, S), or (C, C, S) of coupled functions
         Shared by all outputs. Cost 2SM² flops for each posterior, memory O(chunk·M).
     """
@@ -649,8 +649,8 @@ def loo_predict(model: Model, fit: Fit, problem: Problem) -> tuple[ndarray, ndar
 def predictive_log_density(
     likelihood: Likelihood, y: ndarray, mean: ndarray, var: ndarray
 ) -> ndarray:
-    """Log predictive density (S,), in nats, of targets y (S,) or (S, K), given the mean (S,),
-    (C, S) or (K, S) and the variance of f.
+    """Log predictive density (S,), in nats, of targets y (S,) or (S, C), given the mean (S,),
+    (C, S) and the variance of f.
     """
     if y.ndim == 1:
         return likelihood.predict_log_density(y, mean, var)
@@ -711,7 +711,7 @@ def model_covariance(
 def model_posterior(
     posteriors: Sequence[Posterior], coupled: bool = False
 ) -> tuple[ndarray, ndarray, float]:
-    """Mean (M,), (C, M) or, of K outputs, (M, K), and covariance (M, M) or (C, M, M) of q(u), and
+    """Mean (M,), (C, M) or, of C outputs, (M, C), and covariance (M, M) or (C, M, M) of q(u), and
     the number of directions of u that the data determine, summed over all posteriors. Of `coupled`
     functions the covariances are those of each. Cost O(M³) for each.
     """

@@ -28,7 +28,7 @@ class StreamingSummary:
 
     features: Features  # the earlier inducing features, M of them
     weights: list[ndarray]  # W̃ (R, M) of each latent function
-    # ỹ (R,) of each latent function; (R, K) if there are K outputs, in regression; of functions
+    # ỹ (R,) of each latent function; (R, C) if there are C outputs, in regression; of functions
     # with a joint posterior one ỹ (R,), each the sum of an observation of every function
     observations: list[ndarray]
     # the earlier log evidence minus the log evidence of the observations, in nats

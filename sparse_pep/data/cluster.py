@@ -405,7 +405,7 @@ class DaskSource(Source):
         Inputs. A chunk or partition of rows becomes a piece, so there should be a few for each
         thread. If X is another source, each of its pieces is sent to a worker, and the
         scheduler keeps it.
-    y : dask Array (N,) or (N, K), str or list of str, optional
+    y : dask Array (N,) or (N, C), str or list of str, optional
         Targets, or in a dataframe the names of their columns.
     weight, known_variance, exposure, power : float, dask Array (N,) or str, optional
         See `sparse_pep.inference.shard.Rows`. In a dataframe a name is that of a column.

@@ -41,7 +41,7 @@ class Encoder:
     ----------
     likelihood : Likelihood, optional
         The likelihood, which checks the targets. Without it targets are not encoded.
-    y_mean, y_scale : float or ndarray (K,)
+    y_mean, y_scale : float or ndarray (C,)
         m and s of the targets, in units of y.
     classes : ndarray (C,), optional
         The sorted labels; None if the targets are numbers.
@@ -68,7 +68,7 @@ class Encoder:
     ) -> "Encoder":
         """The encoder that standardises the inputs and the targets with these moments, or leaves
         them as they are where there are none. The input columns `unscaled` keep their values.
-        `several` says whether y has the shape (N, K).
+        `several` says whether y has the shape (N, C).
         """
         scales: dict[str, float | ndarray] = {}
         if inputs is not None:
@@ -97,7 +97,7 @@ class Encoder:
         return encoded
 
     def targets(self, y: ndarray) -> ndarray:
-        """The encoded targets (N,) or (N, K). ValueError for a label that is not one of the
+        """The encoded targets (N,) or (N, C). ValueError for a label that is not one of the
         classes, or a number that the likelihood does not accept.
         """
         if self.classes is None:
@@ -115,7 +115,7 @@ class Encoder:
         return self.likelihood.check(positions)
 
     def inverse(self, y: ndarray) -> ndarray:
-        """The numbers or labels for encoded targets of any shape. With K outputs, these are
+        """The numbers or labels for encoded targets of any shape. With C outputs, these are
         along the last axis.
         """
         if self.classes is None:
@@ -314,7 +314,7 @@ def targets_piece(piece: Rows) -> tuple[ndarray, ndarray]:
 
 
 def targets_of(source: Source) -> tuple[ndarray, ndarray]:
-    """Targets (N,) or (N, K) of a source, with labels as the user has them, and weights (N,). It
+    """Targets (N,) or (N, C) of a source, with labels as the user has them, and weights (N,). It
     takes one pass.
     """
     y, weight = map(np.concatenate, zip(*source.each(targets_piece), strict=True))

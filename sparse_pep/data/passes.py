@@ -116,8 +116,8 @@ def source_predict(
     model: Model, posteriors: Sequence[Posterior], source: Source, local: LocalRows | None = None
 ) -> Iterator[tuple[int, ndarray, ndarray]]:
     """Mean and variance of f at all rows of a source, piece by piece and in order: the number of
-    the first row of a piece, its mean (n,), or (C, n) of C latent functions, or (K, n) of K
-    outputs, and its variance (n,) or (C, n). `local` has the training rows for local predictions.
+    the first row of a piece, its mean (n,), or (C, n) of C latent functions or outputs,
+    and its variance (n,) or (C, n). `local` has the training rows for local predictions.
     Cost 2SM² flops for each posterior, memory O(piece·M).
     """
     for first, _, mean, var in source.each(predict_piece, model, posteriors, local):

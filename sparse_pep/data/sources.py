@@ -404,7 +404,7 @@ class ArraySource(Source):
     X : array_like (N, D)
         Inputs. A memory map (`numpy.memmap`, `numpy.load(path, mmap_mode="r")`) is read piece
         by piece.
-    y : array_like (N,) or (N, K), optional
+    y : array_like (N,) or (N, C), optional
         Targets.
     weight, known_variance : float or array_like (N,)
         How often each data point counts, and its known noise variance in units of y².

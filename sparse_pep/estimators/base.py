@@ -172,7 +172,7 @@ class PowerEPEstimator(FittedEstimator):
         lower bound on the log marginal likelihood. NaN if the search for the sites diverged.
     q_mean_, q_cov_ : ndarray (M,), (M, M)
         Mean and covariance of the inducing variables, for y as it is modelled. Their shapes
-        are (C, M) and (C, M, M) for C latent functions, (M, K) and (M, M) for K outputs.
+        are (C, M) and (C, M, M) for C latent functions, (M, C) and (M, M) for C outputs.
     site_precision_, site_shift_ : ndarray (N,)
         The sites; (C, N) for C latent functions. Where all classes of a row share a site
         (`diagnostics_["coupled"]`), the precision is (C, C, N). With `blocks`, the site of each row
@@ -236,7 +236,7 @@ class PowerEPEstimator(FittedEstimator):
         exposure: ArrayLike | None = None,
         input_std: ArrayLike | None = None,
     ) -> Self:
-        """Train on X (N, D) and y (N,) or (N, K), and return this estimator. Training takes some
+        """Train on X (N, D) and y (N,) or (N, C), and return this estimator. Training takes some
         hundred evaluations at 7NM² flops each, and more flops where sites have to be found by
         iteration.
 
@@ -249,7 +249,7 @@ class PowerEPEstimator(FittedEstimator):
             collection stay with its workers. Observations (`sparse_pep.observations`) are values,
             slopes, averages or differences of f with their own targets; weights and other columns
             then have a number for each of their rows, in order.
-        y : array (N,), or (N, K) for K outputs in Gaussian noise
+        y : array (N,), or (N, C) for C outputs in Gaussian noise
             The targets; None with a source.
         sample_weight : array (N,), optional
             How often each row counts: a weight of 2 has the same effect as giving the row

@@ -267,7 +267,7 @@ def posterior_of(fit: Fit, mean: ndarray, cov: ndarray) -> FittedPosterior:
     of_outputs = fit.posteriors[0].b.ndim > 1
     shift = stack_if_several(fit.site_shift, of_outputs)
     if of_outputs:
-        shift = shift.T  # (N, K)
+        shift = shift.T  # (N, C)
     precision = stack_if_several(fit.site_precision)
     return replace(posterior, site_precision=precision, site_shift=shift)
 

@@ -264,7 +264,7 @@ class FittedEstimator(Arguments):
         random_state: int | np.random.RandomState | None = 0,
         exposure: ArrayLike | None = None,
     ) -> ndarray:
-        """Draws (S, n_samples) of y at X (S, D), or (S, K, n_samples) for K outputs, each of one
+        """Draws (S, n_samples) of y at X (S, D), or (S, C, n_samples) for C outputs, each of one
         draw of f. Cost O(S³). Of counts, `exposure` (S,) is the known factor of each rate.
         """
         state = self._fitted()

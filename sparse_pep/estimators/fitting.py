@@ -120,7 +120,7 @@ class Data:
 
     @cached_property
     def constant(self) -> ndarray:
-        """Which columns of the targets, which must be numbers, are constant: (K,), or (1,) for a
+        """Which columns of the targets, which must be numbers, are constant: (C,), or (1,) for a
         single target.
         """
         y = np.atleast_2d(self.sample.y.T)

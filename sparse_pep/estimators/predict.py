@@ -275,7 +275,7 @@ def mean_to_target_units(state: FittedState, f: ndarray) -> ndarray:
 
 
 def variance_to_target_units(state: FittedState, var: ndarray) -> ndarray:
-    """Variances (S,) or (S, C) in the model's units, in the units of y²; (S, K) for K outputs."""
+    """Variances (S,) or (S, C) in the model's units, in the units of y²; (S, C) for C outputs."""
     if state.likelihood.is_coupled:  # (S, C, C)
         var = np.diagonal(var, axis1=1, axis2=2)
     if state.outputs:
@@ -344,14 +344,14 @@ def moments_given(state: FittedState, X: Inputs, given: Given, only_mean: bool =
 
 
 def predict_mean(state: FittedState, X: Inputs, given: Given = NOTHING) -> ndarray:
-    """The mean (S,) or (S, K) of y."""
+    """The mean (S,) or (S, C) of y."""
     latent = moments_given(state, X, given, state.likelihood.mean_from_mean)
     mean, _ = likelihood_at(state, X).predict(*latent)
     return state.encoder.inverse(mean.T)
 
 
 def predict_mean_and_std(state: FittedState, X: Inputs, given: Given = NOTHING) -> Moments:
-    """The mean and the standard deviation of y, each (S,) or (S, K)."""
+    """The mean and the standard deviation of y, each (S,) or (S, C)."""
     latent = moments_given(state, X, given)
     mean, var = likelihood_at(state, X).predict(*latent)
     std = np.multiply.outer(np.sqrt(var), state.encoder.y_scale * np.ones(state.outputs))
@@ -359,7 +359,7 @@ def predict_mean_and_std(state: FittedState, X: Inputs, given: Given = NOTHING) 
 
 # %% ../../nbs/internals/estimators/predict.ipynb #b7570564
 def predict_mean_and_cov(state: FittedState, X: Inputs, given: Given = NOTHING) -> Moments:
-    """The mean (S,) and the covariance (S, S) of y in Gaussian noise; (S, K) and (S, S, K)."""
+    """The mean (S,) and the covariance (S, S) of y in Gaussian noise; (S, C) and (S, S, C)."""
     encoded = encoded_inputs(state, X, "`return_cov`")
     mean, cov = latent_covariance(state, encoded)
     if errors_of_inputs(state, given.input_std, len(encoded)) is not None:
@@ -371,7 +371,7 @@ def predict_mean_and_cov(state: FittedState, X: Inputs, given: Given = NOTHING) 
 
 
 def predict_quantiles(state: FittedState, X: Inputs, q: ndarray, given: Given) -> ndarray:
-    """The quantiles (S, Q) or (S, K, Q) of y for the probabilities q (Q,)."""
+    """The quantiles (S, Q) or (S, C, Q) of y for the probabilities q (Q,)."""
     latent = moments_given(state, X, given)
     likelihood = likelihood_at(state, X)
     quantiles = [state.encoder.inverse(likelihood.quantile(p, *latent).T) for p in q]
@@ -458,7 +458,7 @@ def sample_y(
     random: np.random.RandomState,
     exposure: ArrayLike | None,
 ) -> ndarray:
-    """Draws (S, n_samples) or (S, K, n_samples) of y at X, each of one draw of f."""
+    """Draws (S, n_samples) or (S, C, n_samples) of y at X, each of one draw of f."""
     X = encoded_inputs(state, X, "`sample_y`")
     f = np.swapaxes(latent_draws(state, X, n_samples, random), -1, -2)
     f = f + log_exposure(state, exposure, len(X))

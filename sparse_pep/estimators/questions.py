@@ -85,7 +85,7 @@ def predict_probability(
     below: ArrayLike | None,
     given: Given = NOTHING,
 ) -> ndarray:
-    """P(above < y < below) at X, (S,) or (S, K)."""
+    """P(above < y < below) at X, (S,) or (S, C)."""
     if above is None and below is None:
         raise ValueError(
             "`above` or `below` must be given: predict_probability returns P(above < y < below)."

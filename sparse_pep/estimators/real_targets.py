@@ -75,7 +75,7 @@ def real_encoder(options: Arguments, data: Data, likelihood: Likelihood) -> Enco
 
 
 def with_scale_of_constants(targets: Moments, constant: ndarray) -> Moments:
-    """The moments of targets of which some columns are `constant` (K,). Nothing tells how far new
+    """The moments of targets of which some columns are `constant` (C,). Nothing tells how far new
     values are from a constant, so its scale is its size, which has its units.
     """
     if not np.any(constant):
@@ -159,7 +159,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
 
     Attributes
     ----------
-    y_mean_, y_scale_ : float or ndarray (K,)
+    y_mean_, y_scale_ : float or ndarray (C,)
         The numbers that are subtracted from y and by which the result is divided; 0 and 1 if y is
         not scaled.
     {attributes}
@@ -224,7 +224,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         input_std: ArrayLike | None = None,
     ) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of the predictive distribution of y at X (S, D), and with `return_std` also its
-        standard deviation (S,); (S, K) for K outputs. Cost 2SM² flops, or 2SM in addition to Kuf
+        standard deviation (S,); (S, C) for C outputs. Cost 2SM² flops, or 2SM in addition to Kuf
         for a mean that needs no variance.
 
         Of counts, `exposure` (S,) is the known factor of the rate of each row, as in `fit`, and 1
@@ -247,7 +247,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
     ) -> ndarray:
         """Quantiles (S, Q) of the predictive distribution of y at X (S, D), for each of the
         probabilities q (Q,) between 0 and 1: the smallest y with P(Y ≤ y) ≥ q, noise included. (S,
-        K, Q) for K outputs. They are exact to about 1e-8 and cost some hundred evaluations of a
+        C, Q) for C outputs. They are exact to about 1e-8 and cost some hundred evaluations of a
         distribution function for each row, some thousand if it has little noise.
         """
         q = np.atleast_1d(as_floats(q, "q"))
@@ -267,7 +267,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         exposure: ArrayLike | None = None,
         input_std: ArrayLike | None = None,
     ) -> ndarray:
-        """P(above < y < below) (S,) of a new target at X (S, D), noise included, (S, K) for K
+        """P(above < y < below) (S,) of a new target at X (S, D), noise included, (S, C) for C
         outputs. The thresholds are numbers in the units of y, one for all rows or one for each
         (S,), and either may be left out. Both inequalities are strict.
         """
@@ -281,7 +281,7 @@ class RealTargets(RegressorMixin, PowerEPEstimator):
         exposure: ArrayLike | None = None,
         input_std: ArrayLike | None = None,
     ) -> tuple[ndarray, ndarray]:
-        """The lower and upper ends, each (S,), or (S, K) for K outputs, of intervals in which y at
+        """The lower and upper ends, each (S,), or (S, C) for C outputs, of intervals in which y at
         X (S, D) lies with the probability `level`, and beyond each end with half of the rest. Where
         y is a whole number, the probability is at least this.
         """

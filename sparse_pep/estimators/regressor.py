@@ -59,7 +59,7 @@ class SparsePEPRegressor(RealTargets):
     ----------
     noise_variance_ : float or ndarray (G,)
         σ² after training, for y as it is modelled.
-    noise_std_ : float or ndarray (K,) or (G,)
+    noise_std_ : float or ndarray (C,) or (G,)
         σ after training, in units of y.
     {attributes}
 
@@ -117,7 +117,7 @@ class SparsePEPRegressor(RealTargets):
         Parameters
         ----------
         X : array (S, D)
-        y : array (S,) or (S, K)
+        y : array (S,) or (S, C)
         known_variance : array (S,), optional
             Known noise variance of each of these measurements, as in `fit`.
         input_std : array (D,) or (S, D), optional
@@ -168,8 +168,8 @@ class SparsePEPRegressor(RealTargets):
 
     @property
     def noise_std_(self) -> float | ndarray:
-        """σ after training, in units of y; (K,) for K scaled outputs, (G,) for G groups of
-        rows, (G, K) for both.
+        """σ after training, in units of y; (C,) for C scaled outputs, (G,) for G groups of
+        rows, (G, C) for both.
         """
         state = self._fitted()
         return np.multiply.outer(np.sqrt(state.likelihood.noise_variance), state.encoder.y_scale)
@@ -218,7 +218,7 @@ class SparsePEPRegressor(RealTargets):
     ) -> ndarray | tuple[ndarray, ndarray]:
         """Mean (S,) of y at X (S, D). With `return_std` also the standard deviation (S,), with
         `return_cov` also the covariance (S, S), both with the trained noise included. For K
-        outputs the shapes are (S, K), (S, K) and (S, S, K).
+        outputs the shapes are (S, C), (S, C) and (S, S, C).
 
         The mean alone costs 2SM flops in addition to Kuf. `return_std` costs 2SM² flops, and
         `return_cov` 4S²M more, with memory for S² numbers.

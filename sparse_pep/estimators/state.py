@@ -228,7 +228,7 @@ class FittedState:
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """The shape of the outputs of one row: () for one output, (K,) for K."""
+        """The shape of the outputs of one row: () for one output, (C,) for C."""
         return self.posterior.functions[0].b.shape[1:]
 
     @property

@@ -256,7 +256,7 @@ class Fit(State):
     # (N,), unexplained variances; they and the sites are None if the data are not in memory
     dff: ndarray | None = None
     site_precision: ndarray | None = None  # (C, N)
-    site_shift: ndarray | None = None  # (C, N), or (K, N) of K outputs
+    site_shift: ndarray | None = None  # (C, N)
     # whether each data point has a site of its own, which is not the case in blocks
     own_sites: bool = True
 
@@ -384,7 +384,7 @@ def infer(
 
     `covariances(rows)` returns Kuf (M, n), which may be overwritten, kff (n,) and their pull-back;
     in `blocks`, which are named by labels (N,), see `blocks.InBlocks`. A factor of Kuu may be
-    given. y is (N,), or (N, K) with Gaussian noise. Powers in [0, 1] and weights w ≥ 0 are numbers
+    given. y is (N,), or (N, C) with Gaussian noise. Powers in [0, 1] and weights w ≥ 0 are numbers
     or (N,); a row with weight 2 is equivalent to two copies of it. Other likelihoods than the
     Gaussian have a tight form at power 0 and without blocks only. LinAlgError if Kuu is not a
     covariance matrix.
@@ -412,7 +412,7 @@ def left_out_piece(
 
 @one_blas_thread()
 def left_out(fit: Fit) -> tuple[ndarray, ndarray]:
-    """The mean (C, N), or (K, N) of K outputs, and variance (C, N) of each fₙ given all other data
+    """The mean (C, N) and variance (C, N) of each fₙ given all other data
     as in `EachRow.left_out`. Cost NM² flops for each latent function.
     """
     shards = fit.shards

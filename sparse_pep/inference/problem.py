@@ -102,7 +102,7 @@ class Problem:
     ----------
     rows : Rows or Source
         Rows in memory, as `Rows(X, y)`, or a source of `sparse_pep.data`. With Gaussian noise y
-        may be (N, K), of K outputs.
+        may be (N, C), of C outputs.
     power : float
         α in [0, 1] of rows without a power of their own.
     tight : bool

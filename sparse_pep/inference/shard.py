@@ -90,7 +90,7 @@ class Sums(NamedTuple):
     """The sums over data points that determine q(u). All entries add up over shards."""
 
     precision: ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
-    shift: ndarray  # (C, M), or (1, M, K) for K outputs: V (wν)
+    shift: ndarray  # (C, M), or (1, M, C) for C outputs: V (wν)
     # terms of log Z that follow from the sites alone, in nats; Σ w c with Gaussian noise
     terms: float
     n_clipped: int  # how many unexplained variances came out negative and were set to 0

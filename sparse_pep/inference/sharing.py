@@ -52,7 +52,7 @@ class RowsAdjoint(NamedTuple):
     log_noise_bar: ndarray | float  # ∂ log Z / ∂ log σ² (n,), without the weight
 
 # %% ../../nbs/internals/inference/sharing.ipynb #54a4e008
-Moments = tuple[ndarray, ndarray]  # means, (C, n) or (K, n), and variances (C, n)
+Moments = tuple[ndarray, ndarray]  # means, (C, n), and variances (C, n)
 
 
 def without_own_site(moments: Moments, sites: Moments, weight: ndarray | float) -> Moments:
@@ -98,7 +98,7 @@ class EachRow:
         """Nothing is computed from the sites that could be kept."""
 
     def add_sites(self, c: int, i: int, V: ndarray, S: ndarray, s: ndarray) -> float:
-        """Add the sites of chunk i to S (M, M) and to s, (M,) or (M, K); return their terms of
+        """Add the sites of chunk i to S (M, M) and to s, (M,) or (M, C); return their terms of
         log Z.
         """
         rows = self.rows[i]
@@ -224,7 +224,7 @@ class BlockAdjoint(NamedTuple):
 
     outer: ndarray  # we (G, b, b), summed over outputs
     Kbb_bar: ndarray  # (G, b, b)
-    d1: ndarray  # (G, b, K), without the weight
+    d1: ndarray  # (G, b, C), without the weight
     log_noise_bar: ndarray | float = 0.0  # ∂ log Z / ∂ log σ² (G, b), without the weight
 
 # %% ../../nbs/internals/inference/sharing.ipynb #5ea1c031
@@ -313,7 +313,7 @@ class InBlocks:
         return [weight[rows[:, 0], None, None] for rows in self.chunks[i].members]
 
     def add_sites(self, c: int, i: int, V: ndarray, S: ndarray, s: ndarray) -> float:
-        """Add the sites of chunk i to S (M, M) and to s, (M,) or (M, K); return their terms of
+        """Add the sites of chunk i to S (M, M) and to s, (M,) or (M, C); return their terms of
         log Z. The sums are those of single data points with R_b in the place of √τ.
         """
         chunk = self.chunks[i]

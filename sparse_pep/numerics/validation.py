@@ -258,13 +258,13 @@ def require_few_columns(n_columns: int, called: str) -> None:
 
 
 def require_rows(n_rows: int, y: ndarray, several: bool = False) -> None:
-    """Raise a ValueError unless y has a value for each row: (N,) or (N, 1), or (N, K) if
+    """Raise a ValueError unless y has a value for each row: (N,) or (N, 1), or (N, C) if
     there may be `several`.
     """
     shape = y.shape
     columns = shape[1:] if several else (1,)
     if len(shape) not in (1, 2) or 0 in shape[1:] or shape[1:] not in ((), columns):
-        kind = "(N,) or (N, K)" if several else "(N,)"
+        kind = "(N,) or (N, C)" if several else "(N,)"
         raise ValueError(f"`y` should be a 1d array, {kind}; got shape {shape}.")
     if shape[0] != n_rows:
         raise ValueError(

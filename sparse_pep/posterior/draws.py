@@ -242,7 +242,7 @@ class SampledFunctions:
     shape: tuple[int, ...]  # (S,) or (C, S), with product F
     x_mean: ndarray  # (D,): the model's inputs are (x − x_mean)/x_scale
     x_scale: ndarray
-    y_mean: float | ndarray  # or (K,): a value is y_mean + y_scale · f
+    y_mean: float | ndarray  # or (C,): a value is y_mean + y_scale · f
     y_scale: float | ndarray
 
     def __call__(self, X: ArrayLike) -> ndarray:

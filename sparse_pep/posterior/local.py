@@ -42,10 +42,10 @@ def sites_on_f(
 
 # %% ../../nbs/20_local.ipynb #90c3b90d
 class Factor(NamedTuple):
-    """A Gaussian factor for each of G blocks of b data points and K outputs."""
+    """A Gaussian factor for each of G blocks of b data points and C outputs."""
 
     precision: ndarray  # (G, b, b) if it is a function of W_bᵀu, or (G, b) of f
-    shift: ndarray  # (G, b, K)
+    shift: ndarray  # (G, b, C)
 
 
 def solve_both(matrix: ndarray, first: ndarray, second: ndarray) -> tuple[ndarray, ndarray]:
@@ -100,12 +100,12 @@ def exchange(
     on_f: Factor,
     signed: bool = False,
 ) -> MeanAndVariance:
-    """Mean (G, t, K) and variance (G, t) of f at t test points of each of G blocks, after the site
+    """Mean (G, t, C) and variance (G, t) of f at t test points of each of G blocks, after the site
     of the block was exchanged for a factor on f (Equation 20.3 of the site and the next). They are
     NaN where no distribution is left or a system is singular.
 
-    `A` are covariances of wᵀu under q, `D` those of f given u; `mean` (G, b + t, K) is that of wᵀu
-    for K outputs. `site` is the site on W_bᵀu. With `signed`, some site of the model has a negative
+    `A` are covariances of wᵀu under q, `D` those of f given u; `mean` (G, b + t, C) is that of wᵀu
+    for C outputs. `site` is the site on W_bᵀu. With `signed`, some site of the model has a negative
     precision. Cost O(Gb²(b + t)).
     """
     A_bb, A_bt = A.split()
@@ -147,7 +147,7 @@ class FittedRows:
 
     X: ndarray  # (N, D)
     precision: ndarray  # (C, N): τ̃ of each latent function
-    shift: ndarray  # ν̃ (C, N), or (K, N) of K outputs
+    shift: ndarray  # ν̃ (C, N)
     power: ndarray  # (N,)
     weight: ndarray  # (N,)
     # (N,), the number of each row's block, from 0; None if each has its own site
@@ -364,7 +364,7 @@ def exchanged(
     counted: ndarray | float = 1.0,
     both: bool = False,
 ) -> MeanAndVariance:
-    """Mean (1, C, G, t), or (1, K, G, t) of K outputs, and variance (1, C, G, t) of f at the test
+    """Mean (1, C, G, t) and variance (1, C, G, t) of f at the test
     points of a part of the blocks; with `both`, the global prediction in a second row of each.
     Where `counted` (G, b) is 0, a row is left out.
     """
@@ -399,7 +399,7 @@ def exchanged(
 # %% ../../nbs/20_local.ipynb #6e2a5944
 def predict_blocks(blocks: EvaluatedBlocks, rows: LocalRows, mean: ndarray, var: ndarray) -> None:
     """Write the local predictions at the test points of all blocks to their columns of `mean`
-    (C, S) or (K, S) and `var` (C, S).
+    (C, S) and `var` (C, S).
     """
 
     def work(parts: Sequence[slice]) -> None:
@@ -551,7 +551,7 @@ def left_out_groups(rows: LocalRows, chosen: ndarray) -> Iterator[tuple[ndarray,
 def left_out_moments(
     model: Model, posteriors: Sequence[Posterior], data: Rows, rows: LocalRows, chosen: ndarray
 ) -> MeanAndVariance:
-    """Mean (2, N), (2, C, N) or (2, K, N) and variance (2, N) or (2, C, N) of f at the rows
+    """Mean (2, N), (2, C, N) and variance (2, N) or (2, C, N) of f at the rows
     `chosen`, each given all other rows, by the local prediction and by the global one; NaN
     elsewhere and where a row cannot be left out.
     """

@@ -89,7 +89,7 @@ def component_moments(
 ) -> MeanAndVariance:
     """Mean (P, …, S) and covariance (P, P, …, S) of the parts of f at X (S, D) that belong to the P
     terms of the model's kernel, without its mean function; in the middle C latent functions or, of
-    the mean, K outputs. `rows` are as in `local_predict`. Equation 21b.1 of the site.
+    the mean, C outputs. `rows` are as in `local_predict`. Equation 21b.1 of the site.
     """
     parts = SumsOfParts(terms_of(Sum, model.kernel))
     P = len(parts.kernels)

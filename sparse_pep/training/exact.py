@@ -59,12 +59,12 @@ class DenseTerms(NamedTuple):
 
     value: float  # in nats, summed over outputs
     H_bar: ndarray  # (N, N), in the covariance of the targets
-    mean_bar: ndarray  # (N, K), in their prior means
+    mean_bar: ndarray  # (N, C), in their prior means
     jitter: float  # relative, that the factorisation needed
 
 
 def dense_terms(H: ndarray, R: ndarray) -> DenseTerms:
-    """log N(R; 0, H) of the residuals R (N, K) of K outputs with the covariance H (N, N), and its
+    """log N(R; 0, H) of the residuals R (N, C) of C outputs with the covariance H (N, N), and its
     derivatives (Equation 19e.3 of the site). LinAlgError if it cannot be factorised. Cost N³ flops.
     """
     n_data, n_outputs = R.shape

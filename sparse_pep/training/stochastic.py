@@ -99,7 +99,7 @@ class SiteSums(NamedTuple):
     """The sums over some rows that determine q(u)."""
 
     precision: ndarray  # (C, M, M), V diag(wτ) Vᵀ of each latent function
-    shift: ndarray  # (C, M), or (1, M, K) of K outputs: V (wν)
+    shift: ndarray  # (C, M), or (1, M, C) of C outputs: V (wν)
 
     def plus(self, other: "SiteSums | Sums") -> "SiteSums":
         """The sums over these rows and others."""
@@ -108,7 +108,7 @@ class SiteSums(NamedTuple):
 
 class CachedSiteSums:
     """The sums of each of J batches at its last visit (Equation 19.1 of the site): `precision` (J,
-    C, M, M) and `shift` (J, C, M), or (J, 1, M, K) of K outputs; and their `total` over the
+    C, M, M) and `shift` (J, C, M), or (J, 1, M, C) of C outputs; and their `total` over the
     batches.
     """
 
