@@ -135,13 +135,6 @@ def with_boxes(X: ndarray, D: int) -> ndarray:
     terms[boxes, 0] = np.column_stack([rows[boxes, :D], share])
     return with_terms(rows, terms)
 
-
-def sloped(X: ndarray | None, D: int) -> bool:
-    """Whether any functionals of X are slopes."""
-    if X is None or X.shape[1] == D:
-        return False
-    return bool(np.isin(X[:, 2 * D], (SLOPE, SIGN)).any())
-
 # %% ../nbs/22_observations.ipynb #00327c7e
 def summands_of(X: ndarray, D: int) -> tuple[ndarray, csr_array | None]:
     """Rows (n, 2D + 2) without weighted sums, and the matrix (N, n) of weights with which the
@@ -254,7 +247,7 @@ class Observed(Kernel):
         """The coordinates of the inputs, whatever is observed at them."""
         return self.kernel.coordinates(X[:, : self.n_dims])
 
-    def summands(self, X: ndarray, boxes: bool = False) -> tuple[ndarray, csr_array | None]:
+    def summands(self, X: ndarray, boxes: bool = True) -> tuple[ndarray, csr_array | None]:
         """The result of `summands_of`, if `boxes` after `with_boxes`."""
         if boxes and integrable(self.kernel):
             X = with_boxes(X, self.n_dims)
@@ -288,12 +281,8 @@ class Observed(Kernel):
         """
         if X1.shape[1] == self.n_dims and (X2 is None or X2.shape[1] == self.n_dims):
             return self.kernel.vjp(X1, X2)
-        # boxes have no closed form with slopes
-        boxes = X1.shape[1] == self.n_dims or not (
-            sloped(X1, self.n_dims) or sloped(X2, self.n_dims)
-        )
-        first, left = self.summands(X1, boxes)
-        second, right = (first, left) if X2 is None else self.summands(X2, boxes)
+        first, left = self.summands(X1)
+        second, right = (first, left) if X2 is None else self.summands(X2)
         if left is not None or right is not None:
             return summed_vjp(self.vjp(first, None if X2 is None else second), left, right)
         A = self.windows(X1)
@@ -758,9 +747,9 @@ class WeightedSum(Observation):
     ) -> "WeightedSum":
         """Averages, or with `total` integrals, over boxes with the corners `low` and `high` (N, D),
         in closed form with squared exponential, constant and linear kernels and sums of these. With
-        others, and where slopes are observed too, they have `n_nodes` Gauss–Legendre nodes along
-        each side: by default 20 for an interval, 8 for a rectangle. Take at least 1.6 for each
-        lengthscale in a side; with fewer the result is wrong, and a warning says so.
+        other kernels, and where inducing variables are wavelets, they have `n_nodes`
+        Gauss–Legendre nodes along each side: by default 20 for an interval, 8 for a rectangle. Take
+        at least 1.6 for each lengthscale in a side; a warning says where these are too few.
         """
         if n_nodes is not None:
             n_nodes = require_whole(n_nodes, "n_nodes", 2, 1000)

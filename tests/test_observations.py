@@ -16,7 +16,13 @@ from reference.compare import error
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
-from sparse_pep.features import Fourier, GaussianBlur, InducingPoints
+from sparse_pep.features import (
+    Derivative,
+    Fourier,
+    GaussianBlur,
+    InducingPoints,
+    StackedFeatures,
+)
 from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import (
     Constant,
@@ -475,7 +481,11 @@ BOXES = WeightedSum.over_boxes(
     n_nodes=16,
 )
 BOXES = replace(BOXES, weights=BOXES.weights * [[2.0], [0.5], [1.0], [3.0]])
-OTHERS = [Mean([[0.5, 0.5], [2.0, 1.0]], [0.5, 0.0]), Difference([[0.5, 0.5]], [[2.0, 1.0]])]
+OTHERS = [
+    Mean([[0.5, 0.5], [2.0, 1.0]], [0.5, 0.0]),
+    Difference([[0.5, 0.5]], [[2.0, 1.0]]),
+    Slope([[0.5, 0.5], [2.0, 1.0]], 1),
+]
 
 
 @pytest.mark.parametrize(
@@ -487,7 +497,8 @@ OTHERS = [Mean([[0.5, 0.5], [2.0, 1.0]], [0.5, 0.0]), Difference([[0.5, 0.5]], [
 )
 def test_boxes_in_closed_form_are_sums_over_enough_nodes(kernel):
     observed = Observed(kernel, 2)
-    features = GaussianBlur([[0.3, 1.0], [2.0, -1.0], [0.0, 0.0]], [0.3, 0.6])
+    Z = [[0.3, 1.0], [2.0, -1.0], [0.0, 0.0]]
+    features = StackedFeatures([GaussianBlur(Z, [0.3, 0.6]), Derivative(Z, [0, 1, -1])])
     found = []
     for boxes in (BOXES, replace(BOXES, sides=None)):
         rows = np.vstack(joined_functionals([boxes.rows(), *(o.rows() for o in OTHERS)], 2))

@@ -537,30 +537,30 @@ RULES = (((0.5, 1.0), (-0.5, -1.0)), tuple(zip(NODES, SHARES, strict=True)))  # 
 
 # %% ../../nbs/04_interdomain.ipynb #95f08f17
 def terms_of_sides(x: ndarray, wide: Sequence[ndarray], narrow: Sequence[ndarray]) -> ndarray:
-    """The covariance of two points at a difference x (n,), in lengthscales, averaged over boxes of
-    these sides, and its derivatives with respect to x and to log R, (3, n).
+    """The covariance A of two points at a difference x (n,), in lengthscales, averaged over boxes
+    of these sides, with ∂A/∂x, ∂A/∂ log R, ∂²A/∂x² and ∂²A/∂x∂ log R, (5, n).
     """
     order = len(wide)
-    terms = np.zeros((3, len(x)))
+    terms = np.zeros((5, len(x)))
     for places in product(*[RULES[0]] * order, *[RULES[1]] * len(narrow)):
         at = x + sum(step * side for (step, _), side in zip(places, [*wide, *narrow], strict=True))
         G0 = np.exp(-0.5 * at**2)
         G1 = math.sqrt(0.5 * math.pi) * erf(at / math.sqrt(2.0))
-        G = (-at * G0, G0, G1, at * G1 + G0)
-        own = G[order + 1]
-        slope = G[order]
+        G = ((at**2 - 1.0) * G0, -at * G0, G0, G1, at * G1 + G0)
+        bend, slope, own = G[order : order + 3]
+        by_R = [0.5 * (at * b - order * a) for a, b in ((own, slope), (slope, bend))]
         share = math.prod(share for _, share in places)
-        terms += share * np.stack([own, slope, 0.5 * (at * slope - order * own)])
+        terms += share * np.stack([own, slope, by_R[0], bend, by_R[1]])
     return terms / math.prod(wide)
 
 # %% ../../nbs/04_interdomain.ipynb #c27a7269
 def average_terms(x: ndarray, first: ndarray, second: ndarray) -> ndarray:
-    """`terms_of_sides` (3, M, n) at differences x (M, n), with sides that may be 0 and broadcast to
+    """`terms_of_sides` (5, M, n) at differences x (M, n), with sides that may be 0 and broadcast to
     the shape of x.
     """
     sides = np.maximum(first, second) + 0.0 * x, np.minimum(first, second) + 0.0 * x
     n_wide = sum(1 * (side >= NARROW) for side in sides)
-    terms = np.empty((3, *x.shape))
+    terms = np.empty((5, *x.shape))
     for order in np.unique(n_wide):
         chosen = n_wide == order
         own = [side[chosen] for side in sides]
@@ -570,8 +570,8 @@ def average_terms(x: ndarray, first: ndarray, second: ndarray) -> ndarray:
 
 # %% ../../nbs/04_interdomain.ipynb #7b3c2af0
 def boxes_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
-    """Covariances (M, n) of points, blurs or boxes A with such B under a squared exponential or
-    constant kernel, and their pull-back. Cost: some 100 MnD operations.
+    """Covariances (M, n) of points, blurs, slopes or boxes A with such B, not both slopes, under a
+    squared exponential or constant kernel, and their pull-back. Cost: some 100 MnD operations.
     """
     P = inverse_squares(kernel, A.centre)
     pairs = [dimension(P, A, B, d, 1.0) for d in range(len(P))]
@@ -581,24 +581,33 @@ def boxes_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
         / np.sqrt(pair.tau)
         for d, (pair, root) in enumerate(zip(pairs, roots, strict=True))
     ]
-    factors = [part[0] for part in terms]
-    K = float(kernel.variance) * reduce(mul, factors)
+    factors = [[part[:3] for part in terms]]
+    if A.direction.any() or B.direction.any():
+        factors = []
+        for d, (root, part) in enumerate(zip(roots, terms, strict=True)):
+            direction = A.direction[:, d, None] - B.direction[:, d]
+            slope = direction * root * np.stack([part[1], part[3], part[4] + 0.5 * part[1]])
+            factors.append(
+                [*(one[:3] for one in terms[:d]), slope, *(one[:3] for one in terms[d + 1 :])]
+            )
+    variance = float(kernel.variance)
+    K = variance * reduce(add, [reduce(mul, [part[0] for part in parts]) for parts in factors])
 
     def pull(K_bar: ndarray) -> CrossGradient:
         by_lengthscale = np.zeros(len(P))
         a = no_gradient(A)
         b = no_gradient(B)
-        for d, pair in enumerate(pairs):
-            bar = float(kernel.variance) * K_bar * product_without(d, factors)
-            value, by_x, by_R = bar * terms[d]
+        for parts, (d, pair) in product(factors, enumerate(pairs)):
+            bar = variance * K_bar * product_without(d, [part[0] for part in parts])
+            value, by_x, by_R = bar * parts[d]
             by_difference = roots[d] * by_x
-            a["Z"][:, d] = by_difference.sum(axis=1)
-            b["Z"][:, d] = -by_difference.sum(axis=0)
+            a["Z"][:, d] += by_difference.sum(axis=1)
+            b["Z"][:, d] -= by_difference.sum(axis=0)
             # of the squared widths, which change R and the factor of Γ
             by_width = -2.0 * pair.R * (by_R + 0.5 * value)
-            a["log_width"][:, d] = np.sum(pair.q * by_width, axis=1)
-            b["log_width"][:, d] = np.sum(pair.r * by_width, axis=0)
-            by_lengthscale[d] = np.sum(pair.R * (pair.q + pair.r) * value - 2.0 / pair.tau * by_R)
+            a["log_width"][:, d] += np.sum(pair.q * by_width, axis=1)
+            b["log_width"][:, d] += np.sum(pair.r * by_width, axis=0)
+            by_lengthscale[d] += np.sum(pair.R * (pair.q + pair.r) * value - 2.0 / pair.tau * by_R)
         return stationary_gradient(kernel, np.vdot(K_bar, K), by_lengthscale), a, b
 
     return K, pull
@@ -1126,9 +1135,8 @@ class WindowFeatures(Features):
         """Kuf (M, N) and its pull-back, see `Features`."""
         weights = None
         if kernel.of_functionals:
-            # boxes have no closed form with slopes and waves
-            boxes = not (self.windows().waves or self.windows().direction.any())
-            X, weights = kernel.summands(X, boxes)
+            # boxes have no closed form with waves
+            X, weights = kernel.summands(X, not self.windows().waves)
         observed = kernel.windows(X) if kernel.of_functionals else points(X)
         if observed.centre.shape[1] != self.Z.shape[1]:
             raise ValueError(
