@@ -183,9 +183,9 @@ def test_a_category_that_says_which_durations_had_ended_is_named(name, levels):
 
 
 def test_row_numbers_of_numeric_tables_and_levels_spelled_alike_are_named():
-    assert (
-        "'id' of `X` identifies rows" in warnings_of(frame_with(np.arange(40), "id"), ROWS[:, 0])[0]
-    )
+    numbered = frame_with(np.arange(40), "id")
+    assert "left out: 'id' (it identifies rows)" in warnings_of(numbered, ROWS[:, 0])[0]
+    assert not warnings_of(numbered[["id"]], ROWS[:, 0])  # the only input
     assert not warnings_of(frame_with(np.arange(40) // 2, "id"), ROWS[:, 0])
     spelled = frame_with(["yes", "Yes", "YES", "no"] * 10)
     assert "'YES', 'Yes', 'yes', which differ in capitals" in warnings_of(spelled, ROWS[:, 0])[0]

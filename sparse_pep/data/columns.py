@@ -687,6 +687,20 @@ def numbers_rows(name: str, seen: ColumnStats) -> bool:
         return False
     return all(to_number(text).is_integer() for text in seen.texts)
 
+
+def some_number_rows(cells: Mapping[str, ndarray]) -> bool:
+    """Whether some columns of numbers only identify rows, and others do not."""
+    named = [name for name in cells if NUMBERING.search(name)]
+    numbering = [name for name in named if numbers_rows(name, ColumnStats.of(cells[name]))]
+    return 0 < len(numbering) < len(cells)
+
+
+def is_plain(frame: pd.DataFrame) -> bool:
+    """Whether all columns are numbers without gaps, and none is left out as it identifies rows."""
+    if not all(map(is_real, frame.dtypes)) or frame.isna().any(axis=None):
+        return False
+    return not some_number_rows({name: frame[name].to_numpy(float) for name in frame.columns})
+
 # %% ../../nbs/internals/data/columns.ipynb #f9e9afe9
 def date_of(name: str, seen: ColumnStats, form: str) -> Column:
     """A column of dates, or one left out. ValueError if there is no date of this form."""
@@ -1006,16 +1020,14 @@ def columns_if_mixed(
     kinds: Mapping[str, str] | None = None,
     weight: ArrayLike | None = None,
 ) -> Columns | None:
-    """The columns of a table or an array, or None if all of them are numbers without gaps and
-    `kinds` is empty. Rows of which `weight` (N,) is 0 do not count.
+    """The columns of a table or an array, or None if all of them are numbers without gaps, of which
+    none identifies rows, and `kinds` is empty. Rows of which `weight` (N,) is 0 do not count.
     """
     if not hasattr(table, "__len__"):
         raise ValueError("a lazy table has no rows yet; call its `collect()` first.")
     frame = frame_of(table)
-    if not kinds:
-        numeric = all(map(is_real, frame.dtypes))
-        if not len(frame.columns) or (numeric and not frame.isna().any(axis=None)):
-            return None
+    if not kinds and is_plain(frame):
+        return None
     if weight is not None:
         counts = np.asarray(weight) > 0
         if counts.shape == (len(frame),) and np.any(counts) and not np.all(counts):

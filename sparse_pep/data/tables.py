@@ -34,7 +34,13 @@ from sparse_pep.data.cells import (
     series_cells,
     to_number,
 )
-from .columns import ENDED, Columns, ColumnStats, refuse_two_groupings
+from sparse_pep.data.columns import (
+    ENDED,
+    Columns,
+    ColumnStats,
+    refuse_two_groupings,
+    some_number_rows,
+)
 from .reader import TableFile, table_files
 from .sources import ArraySource, class_numbers, labels_of, positions_in
 from sparse_pep.numerics.validation import (
@@ -610,8 +616,11 @@ def load_arrays(
             statistics.add(batch)
     if statistics is None:
         statistics = statistics_of_codes(layout, option)
-        if statistics is None:
-            return loader.loaded()
+    if statistics is None:
+        loaded = loader.loaded()
+        if option is None or not numbers_rows_too(loaded):
+            return loaded
+        statistics = statistics_so_far(loader)
     return load_arrays(encoded(layout, statistics, option), folder)
 
 # %% ../../nbs/internals/data/tables.ipynb #18b4668e
@@ -636,6 +645,14 @@ def statistics_of_codes(layout: Layout, option: str | None) -> Statistics | None
             UserWarning,
         )
     return None
+
+
+def numbers_rows_too(loaded: Loaded) -> bool:
+    """Whether some of the columns of a table of numbers, not yet encoded, only identify rows."""
+    layout = loaded.layout
+    if layout.encoded_by is not None:
+        return False
+    return some_number_rows(dict(zip(layout.inputs, loaded.arrays["X"].T, strict=True)))
 
 
 def statistics_so_far(loader: Loader) -> Statistics:

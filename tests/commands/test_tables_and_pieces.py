@@ -67,6 +67,17 @@ def test_durations_that_had_not_ended_get_a_minus_sign(pieces):
     assert told("both", WEIBULL, "--censored unfinished --in-pieces") == whole
 
 
+@pytest.mark.parametrize("more", ["", "--in-pieces"])
+def test_row_numbers_of_a_table_of_numbers_are_left_out_as_of_a_mixed_one(pieces, more):
+    pieces.assign(id=range(len(pieces))).to_csv("numbered.csv", index=False)
+    pieces.iloc[:, ::-1].to_csv("turned.csv", index=False)
+    said = told("numbered.csv", LEARN, more, "--out numbered.npz")
+    assert "id " in said and "it identifies rows\n" in said
+    accept("predict numbered.npz turned.csv --out a.csv")
+    accept("predict numbered.npz numbered.csv --out b.csv")
+    assert Path("a.csv").read_text() == Path("b.csv").read_text()
+
+
 FORMS = ["houses.parquet", "german.csv --decimal ,", "houses.csv --in-pieces", "houses --in-pieces"]
 
 
