@@ -24,7 +24,6 @@ from sparse_pep.data.columns import (
     CODED,
     ENDED,
     ENOUGH_ROWS,
-    NUMBERING,
     UNREAD,
     Columns,
     columns_if_mixed,
@@ -347,19 +346,6 @@ def form_of_times(column: NumberColumn) -> str:
     counted = next(fits, "") if DATED.search(column.name) else ""
     return form_of_digits(column) or form_of_weeks(column) or counted
 
-
-def warn_if_numbering(column: NumberColumn) -> None:
-    """Warn if a column only identifies rows, as its name says."""
-    values = column.values
-    if len(values) < ENOUGH_ROWS or not NUMBERING.search(column.name):
-        return
-    if np.all(values == np.round(values)) and len(np.unique(values)) == len(values):
-        warn_caller(
-            f"{column.called} identifies rows, as its name and its values say, and is an input all "
-            "the same; if it means nothing, drop it.",
-            UserWarning,
-        )
-
 # %% ../../nbs/internals/estimators/ingest.ipynb #2ca7bf5c
 CENSORED = re.compile(r"(?i:(^|[\W_])censored($|[\W_\d]))")
 FATES = frozenset("dead died death deceased alive living censored event failed relapsed".split())
@@ -442,8 +428,8 @@ def number_columns(data: Data, columns: InputColumns, rows: Rows) -> Iterator[Nu
 
 
 def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> None:
-    """Warn of numbers that by their looks stand for missing values or for times, number the rows,
-    or say which of the targets, if these are `durations`, had ended.
+    """Warn of numbers that by their looks stand for missing values or for times, or say which
+    of the targets, if these are `durations`, had ended.
     """
     rows = data.rows if isinstance(data.rows, Rows) else data.sample
     for column in number_columns(data, columns, rows):
@@ -455,8 +441,6 @@ def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> N
                 "date in `column_types`.",
                 UserWarning,
             )
-        if columns.names is not None and columns.table is None:
-            warn_if_numbering(column)
         if durations:
             warn_if_event(column)
     if durations:
