@@ -688,18 +688,18 @@ def numbers_rows(name: str, seen: ColumnStats) -> bool:
     return all(to_number(text).is_integer() for text in seen.texts)
 
 
-def some_number_rows(cells: Mapping[str, ndarray]) -> bool:
-    """Whether some columns of numbers only identify rows, and others do not."""
-    named = [name for name in cells if NUMBERING.search(name)]
-    numbering = [name for name in named if numbers_rows(name, ColumnStats.of(cells[name]))]
-    return 0 < len(numbering) < len(cells)
+def some_number_rows(seen: Mapping[str, ColumnStats], n_columns: int) -> bool:
+    """Whether some of these columns of numbers only identify rows, but not all that there are."""
+    return 0 < sum(numbers_rows(*column) for column in seen.items()) < n_columns
 
 
 def is_plain(frame: pd.DataFrame) -> bool:
     """Whether all columns are numbers without gaps, and none is left out as it identifies rows."""
     if not all(map(is_real, frame.dtypes)) or frame.isna().any(axis=None):
         return False
-    return not some_number_rows({name: frame[name].to_numpy(float) for name in frame.columns})
+    named = [name for name in frame.columns if NUMBERING.search(name)]
+    seen = {name: ColumnStats.of(frame[name].to_numpy(float)) for name in named}
+    return not some_number_rows(seen, frame.shape[1])
 
 # %% ../../nbs/internals/data/columns.ipynb #f9e9afe9
 def date_of(name: str, seen: ColumnStats, form: str) -> Column:

@@ -36,6 +36,7 @@ from sparse_pep.data.cells import (
 )
 from sparse_pep.data.columns import (
     ENDED,
+    NUMBERING,
     Columns,
     ColumnStats,
     refuse_two_groupings,
@@ -616,11 +617,10 @@ def load_arrays(
             statistics.add(batch)
     if statistics is None:
         statistics = statistics_of_codes(layout, option)
-    if statistics is None:
-        loaded = loader.loaded()
-        if option is None or not numbers_rows_too(loaded):
-            return loaded
-        statistics = statistics_so_far(loader)
+        if statistics is None:
+            statistics = statistics_of_row_numbers(loader, option)
+        if statistics is None:
+            return loader.loaded()
     return load_arrays(encoded(layout, statistics, option), folder)
 
 # %% ../../nbs/internals/data/tables.ipynb #18b4668e
@@ -647,12 +647,14 @@ def statistics_of_codes(layout: Layout, option: str | None) -> Statistics | None
     return None
 
 
-def numbers_rows_too(loaded: Loaded) -> bool:
-    """Whether some of the columns of a table of numbers, not yet encoded, only identify rows."""
-    layout = loaded.layout
-    if layout.encoded_by is not None:
-        return False
-    return some_number_rows(dict(zip(layout.inputs, loaded.arrays["X"].T, strict=True)))
+def statistics_of_row_numbers(loader: Loader, option: str | None) -> Statistics | None:
+    """The statistics of the inputs, if some of them, all numbers, only identify rows."""
+    inputs = loader.layout.inputs
+    is_encoded = option is None or loader.layout.encoded_by is not None
+    if is_encoded or not any(map(NUMBERING.search, inputs)):
+        return None
+    statistics = statistics_so_far(loader)
+    return statistics if some_number_rows(statistics.columns, len(inputs)) else None
 
 
 def statistics_so_far(loader: Loader) -> Statistics:
