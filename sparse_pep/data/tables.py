@@ -616,9 +616,7 @@ def load_arrays(
         with batch.faults_located():
             statistics.add(batch)
     if statistics is None:
-        statistics = statistics_of_codes(layout, option)
-        if statistics is None:
-            statistics = statistics_of_row_numbers(loader, option)
+        statistics = statistics_of_numbers(loader, option)
         if statistics is None:
             return loader.loaded()
     return load_arrays(encoded(layout, statistics, option), folder)
@@ -647,8 +645,13 @@ def statistics_of_codes(layout: Layout, option: str | None) -> Statistics | None
     return None
 
 
-def statistics_of_row_numbers(loader: Loader, option: str | None) -> Statistics | None:
-    """The statistics of the inputs, if some of them, all numbers, only identify rows."""
+def statistics_of_numbers(loader: Loader, option: str | None) -> Statistics | None:
+    """The statistics of the inputs, if they are numbers of which some are codes or only identify
+    rows.
+    """
+    statistics = statistics_of_codes(loader.layout, option)
+    if statistics is not None:
+        return statistics
     inputs = loader.layout.inputs
     is_encoded = option is None or loader.layout.encoded_by is not None
     if is_encoded or not any(map(NUMBERING.search, inputs)):
