@@ -668,7 +668,7 @@ def statistics_so_far(loader: Loader) -> Statistics:
         statistics.add_cells(dict(zip(loader.layout.inputs, columns, strict=True)))
     return statistics
 
-
+# %% ../../nbs/internals/data/tables.ipynb #18b4668f
 def encoded(layout: Layout, statistics: Statistics, option: str) -> Layout:
     """The layout with the encoding of its inputs that the statistics give."""
     if statistics.doubtful:
