@@ -7,6 +7,7 @@ __all__ = ['Fourier']
 
 # %% ../../nbs/04b_fourier.ipynb #7264ebcc
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,30 @@ def state_at_start(p: int, lam: float, omega: ndarray, g: ndarray) -> tuple[ndar
     bend = 3 / np.sqrt(8.0) * ddf / lam**2
     # f″ given f has mean −β²f/3 and variance 8β⁴/9
     return np.array([f, slope, bend + f / np.sqrt(8.0)]), np.array([none, -slope, -2 * bend])
+
+# %% ../../nbs/04b_fourier.ipynb #d6f5065d
+def inner_products(
+    kernel: Kernel, frequencies: ndarray, length: float
+) -> tuple[ndarray, Callable[[ndarray], Parameters]]:
+    """Kuu (M, M) of the waves on an interval of this length, and its pull-back to the kernel."""
+    p, lam = decay_rate(kernel)
+    sines = frequencies[frequencies > 0]
+    omega = np.concatenate([frequencies, sines])
+    phase = np.concatenate([np.ones(len(frequencies)), np.full(len(sines), -1j)])
+    rate = lam + 1j * omega
+    size = FOURIER_NOISE[p] * kernel.variance
+    g = rate**p * phase / np.sqrt(size * lam ** (2 * p - 1))
+    dg = g * (p * lam / rate - (p - 0.5))
+    R, dR = state_at_start(p, lam, omega, phase)
+    K = waves_product(g, g, omega, length) + R.T @ R / kernel.variance
+
+    def pull(K_bar: ndarray) -> Parameters:
+        half = waves_product(dg, g, omega, length) + dR.T @ R / kernel.variance
+        slope = np.vdot(K_bar, half + half.T)
+        # log β is a constant minus log ℓ
+        return stationary_gradient(kernel, -np.vdot(K_bar, K), np.array([-slope]))
+
+    return 0.5 * (K + K.T), pull
 
 # %% ../../nbs/04b_fourier.ipynb #6d790401
 def waves_at(
@@ -163,24 +188,8 @@ class Fourier(Waves):
 
     def Kuu_vjp(self, kernel: Kernel) -> FeaturesCovariance:
         """Kuu (M, M) and its pull-back, see `Features`."""
-        p, lam = decay_rate(kernel)
-        sines = self.frequencies[self.frequencies > 0]
-        omega = np.concatenate([self.frequencies, sines])
-        phase = np.concatenate([np.ones(len(self.frequencies)), np.full(len(sines), -1j)])
-        rate = lam + 1j * omega
-        size = FOURIER_NOISE[p] * kernel.variance
-        g = rate**p * phase / np.sqrt(size * lam ** (2 * p - 1))
-        dg = g * (p * lam / rate - (p - 0.5))
-        R, dR = state_at_start(p, lam, omega, phase)
-        K = waves_product(g, g, omega, self.b - self.a) + R.T @ R / kernel.variance
-
-        def pull(K_bar: ndarray) -> tuple[Parameters, Parameters]:
-            half = waves_product(dg, g, omega, self.b - self.a) + dR.T @ R / kernel.variance
-            slope = np.vdot(K_bar, half + half.T)
-            # log β is a constant minus log ℓ
-            return stationary_gradient(kernel, -np.vdot(K_bar, K), np.array([-slope])), {}
-
-        return 0.5 * (K + K.T), pull
+        K, pull = inner_products(kernel, self.frequencies, self.b - self.a)
+        return K, lambda K_bar: (pull(K_bar), {})
 
     def Kuf_vjp(self, kernel: Kernel, X: ndarray) -> FeaturesCovariance:
         """Kuf (M, N) and its pull-back, see `Features`."""

@@ -47,10 +47,10 @@ from ..numerics.linalg import thin_product
 from ..numerics.parameters import Parameters, added, numbered, set_fields
 from ..numerics.validation import as_floats
 
-# %% ../../nbs/04_interdomain.ipynb #8991b431
+# %% ../../nbs/04_interdomain.ipynb #6639aea5
 ARRAYS = ("centre", "width", "frequency", "direction", "sides", "phase", "level")
 
-
+# %% ../../nbs/04_interdomain.ipynb #8991b431
 @dataclass(frozen=True, eq=False)
 class Windows:
     """Windows of A functionals u(z) = ∫ N(x; z, diag width²) cos(frequencyᵀ(x − z) + phase) f(x) dx
@@ -67,8 +67,7 @@ class Windows:
     kind : str
         Their name in error messages.
     data : bool
-        Whether these are observed. Derivatives with respect to their parameters are then not
-        needed.
+        Whether these are observed, so that no derivatives by their parameters are needed.
     """
 
     centre: ndarray
@@ -108,7 +107,7 @@ class Windows:
         return replace(self, **{name: getattr(self, name)[rows] for name in ARRAYS})
 
     def without(self, *names: str) -> "Windows":
-        """The same windows with 0 in the place of the arrays of these names."""
+        """The same windows with 0 in place of the arrays of these names."""
         return replace(self, **{name: 0.0 * getattr(self, name) for name in names})
 
 # %% ../../nbs/04_interdomain.ipynb #da1ae71b

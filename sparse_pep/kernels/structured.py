@@ -71,9 +71,7 @@ class Periodic(Kernel):
         return points / np.tile(np.broadcast_to(self.lengthscale, x.shape[1:]), 2)
 
     def vjp(self, X1: ndarray, X2: ndarray | None = None) -> Covariance:
-        """The matrix K (M, n) and its pull-back, through the squared exponential of the points on
-        the circles.
-        """
+        """The matrix K (M, n) and its pull-back, through the points on the circles."""
         x1 = self.columns(X1, "lengthscale")
         x2 = x1 if X2 is None else self.columns(X2, "lengthscale")
         rate = float(2 * np.pi / self.period)

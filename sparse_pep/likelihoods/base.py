@@ -125,8 +125,7 @@ class Density(Targets):
     """What is known of p(y|f): its logarithm with two derivatives, its parameters, its range."""
 
     noise_field = ""  # the field with the noise variance, if f has the units of y
-    # whether p does not change when one number is added to all latent functions
-    shift_invariant = False
+    shift_invariant = False  # whether one number may be added to all latent functions
     log_concave = True  # whether log p is concave in f
 
     @property

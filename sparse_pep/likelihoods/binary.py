@@ -25,10 +25,27 @@ from sparse_pep.quadrature import (
     interpolated,
 )
 
-# %% ../../nbs/08c_binary.ipynb #9b8113c6
+# %% ../../nbs/08c_binary.ipynb #1d39c5d2
 FAR_LEFT = -100.0  # for smaller x, H + x comes from the series
 
 
+def by_tiles(
+    function: MomentsByCavity, y: ndarray, mean: ndarray, var: ndarray, accuracy: Accuracy
+) -> Tilted:
+    """z, d1 and d2 of labels y (N,) = ±1 from those of the label 1 on tiles, with their errors."""
+    width = function.likelihood.width
+    total = width**2 + var
+    places = np.stack([y * mean / np.sqrt(total), np.log(total / width**2)])
+    (log_z, d1, d2), error = interpolated(function, places, accuracy)
+    return Tilted(
+        log_z=log_z,
+        d1=y * d1 / np.sqrt(total),
+        d2=np.minimum(d2, 0.0) / total,
+        error=error,
+        averages=np.zeros((0, len(y))),
+    )
+
+# %% ../../nbs/08c_binary.ipynb #9b8113c6
 class Binary(Likelihood):
     """Base class of likelihoods with two classes, y = −1 or +1. Those that are `tabulated` have no
     parameters, and their results are interpolated between cavities where few digits are required.
@@ -47,18 +64,8 @@ class Binary(Likelihood):
         rough = self.tabulated and accuracy.relative > STRICT.relative
         if not rough or not power.size or np.ptp(power):
             return super().quadrature(y, mean, var, power, accuracy)
-        total = self.width**2 + var
-        places = np.stack([y * mean / np.sqrt(total), np.log(total / self.width**2)])
-        function = MomentsByCavity(self, float(power[0]))
-        (log_z, d1, d2), error = interpolated(function, places, accuracy)
-        result = Tilted(
-            log_z=log_z,
-            d1=y * d1 / np.sqrt(total),
-            d2=np.minimum(d2, 0.0) / total,
-            error=error,
-            averages=np.zeros((0, len(y))),
-        )
-        hard = ~(error <= accuracy.relative)
+        result = by_tiles(MomentsByCavity(self, float(power[0])), y, mean, var, accuracy)
+        hard = ~(result.error <= accuracy.relative)
         if hard.any():
             nodes = super().quadrature(y[hard], mean[hard], var[hard], power[hard], accuracy)
             result.assign(hard, nodes)

@@ -439,8 +439,7 @@ def softmax_tilted(data: LabelledCavities, accuracy: Accuracy = STRICT) -> Tilte
 class ProductSoftmax(Likelihood):
     """p(y|f) = exp(f_y) / Σ_j exp(f_j), with labels y = 0, …, C − 1 and C = `n_classes` ≥ 2 latent
     functions for each data point; arrays for f have the shape (C, N). `tilted` has relative errors
-    of about 1e-9 at every power, or of 1e-5 if no more is required. Every class has a site of its
-    own.
+    of about 1e-9 at every power, or of 1e-5 if no more is required. Every class has its own site.
     """
 
     n_classes: int = 3
