@@ -19,6 +19,7 @@ from scipy.spatial import KDTree
 
 from sparse_pep.features.windows import (
     Windows,
+    box_variances_vjp,
     integrable,
     normal_points,
     per_dimension,
@@ -94,9 +95,13 @@ def variances_vjp(kernel: Kernel, A: Windows) -> Covariances:
     if value.any():
         variances[value], pull_values = kernel.diag_vjp(A.centre[value])
         pulls.append((value, pull_values))
-    others = np.flatnonzero(~value)
+    boxes: ndarray = np.any(A.sides, axis=1)
+    if boxes.any():
+        variances[boxes], pull_boxes = box_variances_vjp(kernel, A.take(boxes))
+        pulls.append((boxes, pull_boxes))
+    others = np.flatnonzero(~(value | boxes))
     size = TILE
-    if A.sides.any() or (A.width.any() and not integrable(kernel)):
+    if A.width.any() and not integrable(kernel):
         size = TILE // 8
     for first in range(0, len(others), size):
         rows = others[first : first + size]
