@@ -40,7 +40,7 @@ from sparse_pep.kernels import (
     Sum,
     White,
 )
-from ..kernels.base import product_without
+from ..kernels.base import Covariances, product_without
 from ..kernels.composed import Gate
 from ..numerics.distances import Pairs, moments_of_differences, quadratic_of_differences
 from ..numerics.linalg import thin_product
@@ -610,6 +610,34 @@ def boxes_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
         return stationary_gradient(kernel, np.vdot(K_bar, K), by_lengthscale), a, b
 
     return K, pull
+
+# %% ../../nbs/04_interdomain.ipynb #44837d92
+def box_variances_vjp(kernel: Kernel, A: Windows) -> Covariances:
+    """The variances (n,) of averages over boxes A under an `integrable` kernel, and their pull-back
+    to its parameters.
+    """
+    if isinstance(kernel, Sum):
+        return kernel.joined([box_variances_vjp(part, A) for part in kernel.kernels])
+    if not isinstance(kernel, SquaredExponential | Constant):
+        share = float(
+            isinstance(kernel, Linear)
+        )  # its value at the centre; noise has the average 0
+        values, pull_values = kernel.diag_vjp(A.centre)
+        return share * values, lambda bar: pull_values(share * bar)
+    sides = A.sides * np.sqrt(inverse_squares(kernel, A.centre))
+    terms = [average_terms(0.0 * side, side, side) for side in sides.T]
+    factors = [part[0] for part in terms]
+    variances = float(kernel.variance) * reduce(mul, factors)
+
+    def pull(bar: ndarray) -> Parameters:
+        by_variance = bar @ variances
+        bar = -2.0 * float(kernel.variance) * bar
+        by_lengthscale = [
+            np.sum(bar * product_without(d, factors) * part[2]) for d, part in enumerate(terms)
+        ]
+        return stationary_gradient(kernel, by_variance, np.array(by_lengthscale))
+
+    return variances, pull
 
 # %% ../../nbs/04_interdomain.ipynb #1bbc3eee
 def radial_series(kernel: Kernel, pairs: Pairs) -> Callable[[int], ndarray]:
