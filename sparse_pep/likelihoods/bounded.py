@@ -248,6 +248,59 @@ def stirling_slope(x: ndarray | float) -> ndarray:
     """x δ′(x) for x ≥ `LARGE`."""
     return np.asarray(-(1.0 / 12.0 - (1.0 / 120.0 - 1.0 / (252.0 * x**2)) / x**2) / x)
 
+# %% ../../nbs/08g_bounded.ipynb #288b9d8c
+def exponents(k: float, f: ndarray) -> tuple[ndarray, ndarray]:
+    """A and U for the concentration k, each of the shape of f."""
+    return k * expit(f), k * expit(-f)
+
+
+def large_exponents(k: float, f: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """Whether A and U are at least `LARGE`, and both, raised to it; of the shape of f."""
+    a, b = exponents(k, f)
+    return np.minimum(a, b) >= LARGE, np.maximum(a, LARGE), np.maximum(b, LARGE)
+
+
+def divergence(k: float, y: ndarray, f: ndarray) -> ndarray:
+    """k times the Kullback–Leibler divergence from y to the mean, without cancellation."""
+    t = f - logit(y)
+    above = t > 0.0
+    t = np.abs(t)
+    mean = expit(np.where(above, -f, f))
+    return -k * (mean * t + np.log1p(np.where(above, 1.0 - y, y) * np.expm1(-t)))
+
+# %% ../../nbs/08g_bounded.ipynb #cd83b38e
+def beta_log_density(k: float, y: ndarray, f: ndarray) -> Derivatives:
+    """ℓ, ℓ′ and ℓ″ of fractions y for the concentration k."""
+    a, b = exponents(k, f)
+    poles = 2.0 * np.log(k) + log_expit(f) + log_expit(-f)  # log A + log U
+    ell = gammaln(k) - gammaln(1.0 + a) - gammaln(1.0 + b) + poles
+    ell = ell + (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
+    t = logit(y) - digamma(1.0 + a) + digamma(1.0 + b)
+    if k > 2.0 * LARGE:
+        large, a_, b_ = large_exponents(k, f)
+        rest = stirling_rest(k) - stirling_rest(a_) - stirling_rest(b_)
+        rest = rest + 0.5 * np.log(a_ * (b_ / (2.0 * np.pi * k))) - np.log(y) - np.log1p(-y)
+        ell = np.where(large, rest - divergence(k, y, f), ell)
+        halves = (0.5 + stirling_slope(b_)) / b_ - (0.5 + stirling_slope(a_)) / a_
+        t = np.where(large, logit(y) - f + halves, t)
+    rate = a * b / k
+    tilt = (b - a) / k  # 1 − 2χ
+    spread = polygamma(1, 1.0 + a) + polygamma(1, 1.0 + b)
+    return ell, rate * t + tilt, rate * tilt * t - rate**2 * spread - 2.0 * rate / k
+
+# %% ../../nbs/08g_bounded.ipynb #85e9d063
+def concentration_slope(k: float, y: ndarray, f: ndarray) -> ndarray:
+    """∂ℓ/∂ log k for fractions y."""
+    a, b = exponents(k, f)
+    through_a = a * (np.log(y) - digamma(1.0 + a))
+    through_b = b * (np.log1p(-y) - digamma(1.0 + b))
+    slope = 1.0 + k * digamma(1.0 + k) + through_a + through_b
+    if k <= 2.0 * LARGE:
+        return slope
+    large, a, b = large_exponents(k, f)
+    rest = 0.5 + stirling_slope(k) - stirling_slope(a) - stirling_slope(b)
+    return np.where(large, rest - divergence(k, y, f), slope)
+
 # %% ../../nbs/08g_bounded.ipynb #090d5b0c
 LEAST_SPREAD = 0.02  # of fractions, on the scale of f, that have a level
 
@@ -289,60 +342,11 @@ class Beta(Likelihood):
             return None  # a search around the level would end in rounding errors
         return level
 
-    def exponents(self, f: ndarray) -> tuple[ndarray, ndarray]:
-        """a and b, each of the shape of f."""
-        return self.concentration * expit(f), self.concentration * expit(-f)
-
-    def positive_exponents(self, f: ndarray) -> tuple[ndarray, ndarray]:
-        """a and b, kept from underflowing to 0."""
-        a, b = self.exponents(f)
-        return np.maximum(a, 1e-300), np.maximum(b, 1e-300)
-
-    def large_exponents(self, f: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-        """Whether a and b are at least `LARGE`, and both, raised to it; of the shape of f."""
-        a, b = self.exponents(f)
-        return np.minimum(a, b) >= LARGE, np.maximum(a, LARGE), np.maximum(b, LARGE)
-
-    def divergence(self, y: ndarray, f: ndarray) -> ndarray:
-        """R times the Kullback–Leibler divergence from y to the mean, without cancellation."""
-        t = f - logit(y)
-        above = t > 0.0
-        t = np.abs(t)
-        mean = expit(np.where(above, -f, f))
-        return -self.concentration * (
-            mean * t + np.log1p(np.where(above, 1.0 - y, y) * np.expm1(-t))
-        )
-
     def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
-        k = self.concentration
-        a, b = self.exponents(f)
-        poles = 2.0 * np.log(k) + log_expit(f) + log_expit(-f)  # log a + log b
-        ell = gammaln(k) - gammaln(1.0 + a) - gammaln(1.0 + b) + poles
-        ell = ell + (a - 1.0) * np.log(y) + (b - 1.0) * np.log1p(-y)
-        t = logit(y) - digamma(1.0 + a) + digamma(1.0 + b)
-        if k > 2.0 * LARGE:
-            large, a_, b_ = self.large_exponents(f)
-            rest = stirling_rest(k) - stirling_rest(a_) - stirling_rest(b_)
-            rest = rest + 0.5 * np.log(a_ * (b_ / (2.0 * np.pi * k))) - np.log(y) - np.log1p(-y)
-            ell = np.where(large, rest - self.divergence(y, f), ell)
-            halves = (0.5 + stirling_slope(b_)) / b_ - (0.5 + stirling_slope(a_)) / a_
-            t = np.where(large, logit(y) - f + halves, t)
-        rate = a * b / k
-        tilt = (b - a) / k  # 1 − 2χ
-        spread = polygamma(1, 1.0 + a) + polygamma(1, 1.0 + b)
-        return ell, rate * t + tilt, rate * tilt * t - rate**2 * spread - 2.0 * rate / k
+        return beta_log_density(self.concentration, y, f)
 
     def parameter_gradients(self, y: ndarray, f: ndarray) -> list[ndarray]:
-        k = self.concentration
-        a, b = self.exponents(f)
-        through_a = a * (np.log(y) - digamma(1.0 + a))
-        through_b = b * (np.log1p(-y) - digamma(1.0 + b))
-        slope = 1.0 + k * digamma(1.0 + k) + through_a + through_b
-        if k > 2.0 * LARGE:
-            large, a, b = self.large_exponents(f)
-            rest = 0.5 + stirling_slope(k) - stirling_slope(a) - stirling_slope(b)
-            slope = np.where(large, rest - self.divergence(y, f), slope)
-        return [slope]
+        return [concentration_slope(self.concentration, y, f)]
 
     def predict(self, mean: ndarray, var: ndarray) -> MeanAndVariance:
         first, second = logistic_moments(mean, var)
@@ -350,11 +354,13 @@ class Beta(Likelihood):
         return first, (first - second) / (1.0 + self.concentration) + spread
 
     def cdf(self, y: ndarray, f: ndarray) -> ndarray:
-        a, b = self.positive_exponents(f)
-        return betainc(a, b, y)
+        a, b = exponents(self.concentration, f)
+        return betainc(np.maximum(a, 1e-300), np.maximum(b, 1e-300), y)
 
     def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
         """One random fraction for each entry of f, of the shape of f, kept from rounding to 0 or
         1.
         """
-        return np.clip(rng.beta(*self.positive_exponents(f)), 1e-300, 1.0 - 1e-16)
+        a, b = exponents(self.concentration, f)
+        fractions = rng.beta(np.maximum(a, 1e-300), np.maximum(b, 1e-300))
+        return np.clip(fractions, 1e-300, 1.0 - 1e-16)
