@@ -142,15 +142,31 @@ ROUNDS = (
 )
 POINT_STEPS = 320  # iterations of their training
 
-# %% ../nbs/23_race.ipynb #1e1a7b59
-def train_features(
-    model: Model, problem: Problem, options: TrainingOptions, clock: Clock
+# %% ../nbs/23_race.ipynb #5a2c9e0f
+MOST_ROWS = 20000  # whose sums are quick
+ROWS_PER_PARAMETER = 20  # of a sample, and MOST_ROWS at least
+
+
+def train_on_some(
+    model: Model, training: NeighbourTraining, options: TrainingOptions
 ) -> TrainingResult:
+    """The result of training on all rows, or on a sample if half of them are enough for it."""
+    problem = training.problem
+    enough = max(MOST_ROWS, ROWS_PER_PARAMETER * len(model.theta))
+    if 2 * enough > problem.rows.n_data:
+        return train(model, problem, options, clock=training.clock)
+    some = problem.rows.at(np.sort(training.order[:enough]))
+    result = train(model, replace(problem, rows=some), options, clock=training.clock)
+    return replace(result, fit=None, start=None)
+
+# %% ../nbs/23_race.ipynb #1e1a7b59
+def train_features(model: Model, training: NeighbourTraining) -> TrainingResult:
     """The model with features that are trained by the evidence at its hyper-parameters."""
     fixed = {name for name in model.parameters() if not name.startswith("features.")}
     optimiser = LBFGS(max_iter=POINT_STEPS)
+    options = training.options
     only_features = replace(options, optimiser=optimiser, fixed=fixed | set(options.fixed))
-    return train(model, problem, only_features, clock=clock)
+    return train_on_some(model, training, only_features)
 
 # %% ../nbs/23_race.ipynb #681f2d81
 @dataclass(frozen=True, eq=False)
@@ -207,9 +223,7 @@ class NeighbourWay:
 
     def with_trained_points(self, model: Model) -> list[Entrant]:
         """The entrants with inducing points that are trained for a model."""
-        training = self.training
-        learning = self.judge.learning
-        result = train_features(model, learning, training.options, training.clock)
+        result = train_features(model, self.training)
         return entrants_of(WITH_POINTS, result, self.judge, MANY_NEIGHBOURS)
 
 # %% ../nbs/23_race.ipynb #86a9bb1c
@@ -219,7 +233,6 @@ def highest(entrants: Sequence[Entrant]) -> float:
 
 # %% ../nbs/23_race.ipynb #eb445665
 SMALL_NOISE = 1e-3  # of the variance of the targets
-MOST_ROWS = 20000  # whose sums with so many points are quick
 
 
 def with_points_at_rows(result: TrainingResult, rows: Rows, problem: Problem) -> TrainingResult:
@@ -339,11 +352,15 @@ class Contest:
             return False
         self.next_look *= 2
         judge = self.judge
+        fit = step.fit
+        n_data = fit.sums.n_rows
+        if n_data < judge.learning.rows.n_data:  # of a sample
+            fit = model_evidence(step.model, judge.learning)
         before = self.density
         self.density = max(
-            judge.mean(judge.densities(step.model, step.fit, k)) for k in (0, FEW_NEIGHBOURS)
+            judge.mean(judge.densities(step.model, fit, k)) for k in (0, FEW_NEIGHBOURS)
         )
-        cost = step.number * judge.learning.rows.n_data * len(step.model.features) ** 2
+        cost = step.number * n_data * len(step.model.features) ** 2
         while cost > SHARE * self.n_rounds * COST_OF_ROUND:
             if not self.go_on():
                 break
@@ -379,7 +396,7 @@ def contest_by_sites(
     """The entrants with a likelihood that is not Gaussian: the run on all rows, and what its sites
     lead to.
     """
-    result = train(model, judge.learning, training.options, clock=training.clock)
+    result = train_on_some(model, training, training.options)
     contest = Contest(SiteWay(result.model, judge, training, rng))
     contest.entrants += entrants_of(ON_ALL_ROWS, result, judge, (0, FEW_NEIGHBOURS))
     leads = True
@@ -461,7 +478,7 @@ class Race:
         if self.on_all_rows is not None and not clock.is_over:
             contest.entrants += exact_on_a_sample(model, contest, training, self.n_sampled)
             watched = replace(options, ends=contest)
-            result = train(model, judge.learning, watched, clock=clock)
+            result = train_on_some(model, training, watched)
             run = entrants_of(ON_ALL_ROWS, result, judge, (0, FEW_NEIGHBOURS))
             leads = winner_of([*contest.entrants, run[0]]).name not in (ON_ALL_ROWS, ON_A_SAMPLE)
             contest.entrants += run

@@ -82,6 +82,29 @@ def test_all_rows_win_where_inducing_points_are_enough():
     assert_allclose(auto.predict(inputs), plain.predict(inputs), atol=5e-3)
 
 
+def test_of_many_rows_a_sample_stands_for_the_run_on_all_which_goes_on_if_it_wins(monkeypatch):
+    inputs, targets = wave(1500, 1.0)
+    asked = SparsePEPRegressor(n_inducing=20, random_state=0)
+    whole = asked.fit(inputs, targets).diagnostics_
+    evidence = asked.log_marginal_likelihood_value_
+    sizes = []
+
+    def noted(model, problem, *args, **options):
+        sizes.append(problem.rows.n_data)
+        return train(model, problem, *args, **options)
+
+    monkeypatch.setattr("sparse_pep.race.MOST_ROWS", 500)
+    monkeypatch.setattr("sparse_pep.race.train", noted)
+    sampled = asked.fit(inputs, targets).diagnostics_
+    assert sampled["race_won_by"] == whole["race_won_by"] == "all rows, SquaredExponential, global"
+    assert sampled["race_held_out"] == 300
+    assert sizes == [500]
+    (first, *_) = whole["race"]  # neighbours among all rows
+    assert sampled["race"][first] == whole["race"][first]
+    assert asked.site_precision_.shape == (1500,)
+    assert asked.log_marginal_likelihood_value_ > evidence - 0.002 * 1500
+
+
 def test_neighbours_help_labels_of_a_function_with_much_structure():
     rng = np.random.default_rng(0)
     inputs = rng.uniform(0.0, 30.0, size=(1500, 1))

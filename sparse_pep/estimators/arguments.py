@@ -125,7 +125,8 @@ class Arguments(BaseEstimator):
         better, if the likelihood has one latent function and no other argument needs one of them
         (`sparse_pep.race`). With noise that is not Gaussian, neighbours start from what L-BFGS has
         learned of f. With Gaussian noise and without a `kernel`, they choose between the squared
-        exponential and Matérn-3/2. `summary()` says what was chosen.
+        exponential and Matérn-3/2. `summary()` says what was chosen. Of more than 40000 rows L-BFGS
+        has a sample until it has won, and then all.
         An object (`sparse_pep.training.LBFGS`, `sparse_pep.training.Adam`) has limits, the
         tolerance, restarts, a checkpoint, or the size of batches; in a grid search they are
         `training__tol` and so on. None keeps every parameter as given.
