@@ -24,7 +24,7 @@ from sparse_pep.kernels import (
 )
 from sparse_pep.likelihoods import Binomial, Tobit
 from sparse_pep.means import LinearMean
-from sparse_pep.observations import Difference, Mean, Slope, WeightedSum
+from sparse_pep.observations import Difference, Mean, Slope, Value, WeightedSum
 
 rng = np.random.default_rng(4)
 X = rng.uniform(-2.0, 2.0, (50, 2))
@@ -357,6 +357,8 @@ def test_slopes_of_rates_may_have_signs():
     rate = model.fit(x, y, exposure=exposure).predict(x)
     assert np.all(np.diff(rate) > 0.0)
     assert_allclose(rate, np.exp(2.0 * x[:, 0]), rtol=0.6)
+    with pytest.raises(ValueError, match="`exposure` must be 1 where no count .* row 40"):
+        model.fit([Value(x, y), Slope(x[:2], 0, [2.0, 2.0])], exposure=np.full(42, 2.0))
 
 
 @pytest.mark.parametrize("name", sorted(set(TARGETS) - set(RATED)))

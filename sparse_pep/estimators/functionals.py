@@ -52,7 +52,13 @@ def encoded_data(ingested: Ingested, encoder: Encoder, options: Arguments, run: 
         what = "the known noise variance of each target"
         known = known + require_each(observed.known_variance, "known_variance", len(known), what)
     scaled = known / np.max(encoder.y_scale) ** 2 if np.any(known) else None
-    own = Rows(rows.X, rows.y, exposure=checked_exposure(observed.exposure, rows.n_data))
+    exposure = checked_exposure(observed.exposure, rows.n_data)
+    rates = np.array([part.has_rate for part in parts])[rows.X[:, -1].astype(int)]
+    if rates.any() and np.any(others := ~rates & (exposure != 1.0)):
+        raise ValueError(
+            f"`exposure` must be 1 where no count is observed; got it in row {np.argmax(others)}."
+        )
+    own = Rows(rows.X, rows.y, exposure=exposure)
     data = rows_of_arrays(options, own, observed.sample_weight, scaled, run)
     return replace(data, values=values, parts=parts)
 
