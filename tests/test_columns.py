@@ -661,6 +661,14 @@ def test_a_few_durations_are_levels_that_are_said():
     assert done_with(["PT1H", "PT15M"]).endswith("'PT1H' is read as a name, not as a duration")
 
 
+def test_true_among_numbers_is_refused_and_beside_0_and_1_it_is_one():
+    column = pd.DataFrame({"a": ["2.5", "TRUE", "7"] * 5})
+    with pytest.raises(ValueError, match="'a' holds 'TRUE'; a finite number is expected"):
+        Columns.of(column).transform(column)
+    column = pd.DataFrame({"a": ["0", "TRUE", "1"] * 5})
+    assert np.array_equal(Columns.of(column).transform(column)[:3, 0], [0.0, 1.0, 1.0])
+
+
 @pytest.mark.parametrize("form, name", [("%Y%m%d", "YMD"), ("%Y%m", "YM")])
 def test_digits_are_dates_where_a_user_says_so(form, name):
     days = pd.Series(pd.date_range("2019-11-01", periods=30, freq="MS"))

@@ -103,6 +103,7 @@ ODD = {  # column, warning
         "holds 99.98999.* in 4 of 40",
     ),
     "once": (np.where(np.arange(40), ROWS[:, 1], -999.0), ""),
+    "near": (np.where(np.arange(40) % 10, 1e4 + 5e3 * ROWS[:, 1], -999.0), "'b' of `X` holds -999"),
     "in range": (np.linspace(0.0, 999.0, 20).repeat(2), ""),
     "digits": (
         DAYS.strftime("%Y%m%d").astype(int),

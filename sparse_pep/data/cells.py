@@ -389,12 +389,22 @@ def values_in(cells: Cells, form: str, name: str) -> ndarray:
     return cells
 
 
+def odd_truths(texts: Sequence[str], values: ndarray) -> ndarray:
+    """Which of the texts (n,) with these values say true or false beside numbers other than 0 and
+    1.
+    """
+    truths = np.array([text.casefold() in TRUE_AND_FALSE for text in texts], dtype=bool)
+    others = values[np.isfinite(values) & ~truths]
+    return truths & (not np.all(np.isin(others, (0.0, 1.0))))
+
+
 def values_in_texts(cells: Labels, form: str, name: str) -> ndarray:
-    """The same for texts."""
+    """The same for texts. Words for true and false are no numbers beside others than 0 and 1."""
     what = "finite number"
     if form == "number":
         numbers = (to_number(text, "input", cells.decimal) for text in cells.texts)
         values = np.array([*numbers], dtype=float)
+        values[odd_truths(cells.texts, values)] = np.nan
     else:
         what = f"date {form}"
         values = days_in(cells.texts, form)

@@ -30,6 +30,7 @@ from sparse_pep.data.cells import (
     BadCell,
     Cells,
     Labels,
+    odd_truths,
     one_line,
     series_cells,
     to_number,
@@ -173,6 +174,11 @@ def numbers_in(labels: Labels, name: str, kind: str) -> ndarray:
     beside = next(marked, "")
     convert = partial(to_finite, kind=kind, decimal=decimal, beside=beside, gaps=gaps)
     values = each_text(labels, name, convert)
+    odd = labels.spread(odd_truths(texts, np.array(values)), False)
+    if np.any(odd):
+        row = int(np.argmax(odd))
+        fault = f"column {name!r} holds text, {texts[labels.places[row]]!r}; a number is expected"
+        raise BadCell(fault, name, is_text=True, row=row)
     if decimal == ",":
         stats = ColumnStats.of(labels)
         try:

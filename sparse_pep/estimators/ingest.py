@@ -239,7 +239,7 @@ def without_codes(column: NumberColumn) -> tuple[ndarray, list[float]]:
 def codes_in(column: NumberColumn) -> list[float]:
     """The numbers of a column that stand for missing values by their looks: they are usual for it,
     at the ends of the others, two cells hold them, and each is farther from the rest than that is
-    wide.
+    wide, or negative where no other is.
     """
     others, codes = without_codes(column)
     if not codes or not len(others) or len(column.values) - len(others) < 2:
@@ -247,7 +247,11 @@ def codes_in(column: NumberColumn) -> list[float]:
     low = others.min()
     high = others.max()
     width = high - low
-    apart = [code for code in codes if 0.0 < width < max(low - code, code - high)]
+    apart = [
+        code
+        for code in codes
+        if width > 0.0 and (code < 0.0 <= low or width < max(low - code, code - high))
+    ]
     return sorted(apart) if np.any(np.isin(column.values, apart)) else []
 
 
