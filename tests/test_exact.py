@@ -156,16 +156,31 @@ def test_copies_of_rows_do_not_pass_for_a_simulator():
 @pytest.mark.parametrize("seconds", [1e-3, 60.0])
 def test_with_a_limit_of_time_auto_begins_as_the_default(seconds):
     """And then has the exact process, if there is time."""
+    wide = np.random.default_rng(5).normal(size=(120, 4))
+    noisy = wide[:, 0] + NOISY
     ends = []
     for n_inducing in (100, "auto"):
         training = LBFGS(max_time=seconds)
         model = SparsePEPRegressor(n_inducing=n_inducing, training=training, random_state=0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            ends.append(model.fit(X, NOISY))
+            ends.append(model.fit(wide, noisy))
     default, auto = ends
     if seconds > 1.0:
         assert "exact" in auto.diagnostics_
         return
     assert auto.diagnostics_["growth_ended"] == "the limit of 0.001 s was reached"
-    assert np.array_equal(auto.predict(X), default.predict(X))
+    assert np.array_equal(auto.predict(wide), default.predict(wide))
+
+
+def test_a_small_map_is_exact_by_default():
+    rng = np.random.default_rng(0)
+    places = rng.uniform(0.0, 6.0, size=(500, 2))
+    heights = np.abs(np.sin(2.0 * places[:, 0])) + np.abs(places[:, 1] - 3.0)
+    noisy = heights + 0.1 * rng.normal(size=500)
+    errors = []
+    for n_inducing in (100, 99):
+        model = SparsePEPRegressor(n_inducing=n_inducing, random_state=0)
+        model.fit(places[:200], noisy[:200])
+        errors.append(np.sqrt(np.mean((model.predict(places[200:]) - heights[200:]) ** 2)))
+    assert errors[0] < 0.95 * errors[1]

@@ -125,24 +125,41 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     return with_power_by_name(options, data, strategy)
 
 
+MOST_OF_MAP = 400  # places, whose exact process takes no longer than a hundred points
+FEW_COLUMNS = 3
+
+
+def is_small_map(options: Arguments, rows: Rows) -> bool:
+    """Whether there are few columns, and more rows than inducing points, but not many."""
+    is_open = rows.n_dims <= FEW_COLUMNS and not keeps_scale(options)
+    return is_open and number_of_points(options) < rows.n_data <= MOST_OF_MAP
+
+
 def with_exact_process(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
     """The strategy, or the exact process where the rows are few enough."""
     rows = data.unique_rows
     are_all = data.in_memory and data.sample is rows
-    are_many = data.sample.n_data >= FEWEST_ROWS
     few = WithFewRows(data.sample, strategy, not keeps_scale(options), are_all)
     exact = Exact(rows, strategy, strategy, MOST_INPUTS, options.kernel is None)
     if options.n_inducing == "auto":
-        is_limited = getattr(options._trainer, "max_time", None) is not None
-        if not data.in_memory or (are_many and is_limited):
-            return strategy
         few = replace(few, otherwise=training_of(options, data))
-        exact = replace(exact, then=few)
-        return InTime(few, exact) if is_limited else exact
+        return exact_in_time(options, data, replace(exact, then=few))
+    if data.sample.n_data >= FEWEST_ROWS:
+        return strategy
     has_copies = rows.n_data < data.rows.n_data  # which seem to have no noise
-    if are_all and not has_copies and rows_as_points(options):
-        few = replace(few, without_noise=exact)
-    return strategy if are_many else few
+    if not are_all or has_copies or not rows_as_points(options):
+        return few
+    if is_small_map(options, rows):
+        few = replace(few, otherwise=replace(exact, most=(MOST_OF_MAP, 0)))
+    return replace(few, without_noise=exact)
+
+
+def exact_in_time(options: Arguments, data: Data, exact: Exact) -> Strategy:
+    """The exact process; with a limit of time, what is trained in the time that there is."""
+    is_limited = getattr(options._trainer, "max_time", None) is not None
+    if not data.in_memory or (is_limited and data.sample.n_data >= FEWEST_ROWS):
+        return exact.otherwise
+    return InTime(exact.then, exact) if is_limited else exact
 
 
 def rows_of_places(data: Data, number: int) -> Rows:
