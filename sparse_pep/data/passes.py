@@ -30,9 +30,13 @@ def count_extrapolating_rows(X: ndarray, limits: ndarray | None) -> ndarray | No
     Cost O(SD).
     """
     # a reach of NaN has no rows beyond
-    if limits is None or not ((X < limits[0] - limits[2]) | (X > limits[1] + limits[2])).any():
+    if limits is None:
         return None
-    far = np.maximum(limits[0] - X, X - limits[1])
+    beyond = np.any((X < limits[0] - limits[2]) | (X > limits[1] + limits[2]), axis=1)
+    if not beyond.any():
+        return None
+    rows = X[beyond]
+    far = np.maximum(limits[0] - rows, rows - limits[1])
     return np.stack([np.sum(far > limits[2], axis=0), np.max(far, axis=0)])
 
 

@@ -81,8 +81,9 @@ class Arguments(BaseEstimator):
     n_inducing : int or "auto"
         Number M of inducing points if `features` is not given. The cost grows as NM². The default
         of 100 becomes 1000 of the rows where `training="auto"` compares several ways, there is
-        hardly any noise, and these predict held-out rows better; and all of fewer than 800 distinct
-        rows in memory if none is repeated and 100 of them have no noise. Where X has no more
+        hardly any noise, and these predict held-out rows better; and all distinct rows in
+        memory with Gaussian noise, if none is repeated: up to 400 where X has at most three
+        columns, and up to 800 where 100 of them have no noise. Where X has no more
         distinct rows than points, each is one and stays where it is unless the noise vanishes.
         With "auto", up to 1000
         distinct rows of X in memory (400 where the noise is not Gaussian) are all inducing points:
