@@ -125,6 +125,21 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
     return with_power_by_name(options, data, strategy)
 
 
+def rows_of_places(data: Data, number: int) -> Rows:
+    """Inputs of the sample with their weights, or places of functionals."""
+    places = data.places_for(number)
+    if data.values is None:
+        return Rows(places, weight=data.sample.weight)
+    return Rows(places)
+
+
+def with_power_by_name(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
+    """The strategy, at the power that a rule chooses if the argument names one."""
+    if isinstance(options.power, str):
+        return PowerByName(options.power, data.sample, strategy)
+    return strategy
+
+# %% ../../nbs/internals/estimators/strategies.ipynb #7ac52e02
 MOST_OF_MAP = 400  # places, whose exact process takes no longer than a hundred points
 FEW_COLUMNS = 3
 
@@ -160,21 +175,6 @@ def exact_in_time(options: Arguments, data: Data, exact: Exact) -> Strategy:
     if not data.in_memory or (is_limited and data.sample.n_data >= FEWEST_ROWS):
         return exact.otherwise
     return InTime(exact.then, exact) if is_limited else exact
-
-
-def rows_of_places(data: Data, number: int) -> Rows:
-    """Inputs of the sample with their weights, or places of functionals."""
-    places = data.places_for(number)
-    if data.values is None:
-        return Rows(places, weight=data.sample.weight)
-    return Rows(places)
-
-
-def with_power_by_name(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
-    """The strategy, at the power that a rule chooses if the argument names one."""
-    if isinstance(options.power, str):
-        return PowerByName(options.power, data.sample, strategy)
-    return strategy
 
 # %% ../../nbs/internals/estimators/strategies.ipynb #57a28009
 def monotone_strategy(data: Data, strategy: Strategy) -> Monotone:
