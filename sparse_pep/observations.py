@@ -708,8 +708,8 @@ def checked_weights(points: ndarray, weights: ndarray) -> ndarray:
 class WeightedSum(Observation):
     """Sums Σ_q w_q f(x_q) of values at `points` (N, Q, D) with `weights` (N, Q), or (Q,) for all
     rows, and with targets y (N,): totals, averages over areas, and integrals by a rule of
-    quadrature. A sum of fewer terms has weights of 0. See `Observation` for the other arguments.
-    `over_boxes` and `over_polygons` choose points and weights.
+    quadrature, which `over_boxes` and `over_polygons` choose. A sum of fewer terms has weights of
+    0. See `Observation` for the other arguments.
 
     Examples
     --------
@@ -728,8 +728,7 @@ class WeightedSum(Observation):
     points: ndarray
     weights: ArrayLike
     y: ArrayLike | None = None
-    # the sides (N, D) of boxes, for their closed form with some kernels; of all areas the ends (D,)
-    # of the widest along each side, and its number of nodes
+    # the sides (N, D) of boxes; of all areas the widest ends along each side, and the nodes
     sides: ndarray | None = field(default=None, kw_only=True, repr=False)
     widest: Ends | None = field(default=None, kw_only=True, repr=False)
 
@@ -749,12 +748,12 @@ class WeightedSum(Observation):
         y: ArrayLike | None = None,
         total: bool = False,
         n_nodes: int | None = None,
+        noise_variance: float | None = None,
     ) -> "WeightedSum":
         """Averages, or with `total` integrals, over boxes with the corners `low` and `high` (N, D),
-        in closed form with squared exponential, constant and linear kernels and sums of these. With
-        other kernels, and where inducing variables are wavelets, they have `n_nodes`
-        Gauss–Legendre nodes along each side: by default 20 for an interval, 8 for a rectangle. Take
-        at least 1.6 for each lengthscale in a side; a warning says where these are too few.
+        in closed form with squared exponential, constant and linear kernels and their sums. With
+        others, and with wavelets as inducing variables, by `n_nodes` Gauss–Legendre nodes along
+        each side, by default 20 for an interval, 8 for a rectangle; a warning says if they are few.
         """
         if n_nodes is not None:
             n_nodes = require_whole(n_nodes, "n_nodes", 2, 1000)
@@ -769,7 +768,8 @@ class WeightedSum(Observation):
         sides = high - low
         if total:
             weights = weights * np.prod(sides, axis=1, keepdims=True)
-        return cls(points, weights, y, sides=sides, widest=widest_of(low, high, n_nodes))
+        widest = widest_of(low, high, n_nodes)
+        return cls(points, weights, y, sides=sides, widest=widest, noise_variance=noise_variance)
 
     @classmethod
     def over_polygons(
@@ -778,12 +778,12 @@ class WeightedSum(Observation):
         y: ArrayLike | None = None,
         total: bool = False,
         n_nodes: int = 5,
+        noise_variance: float | None = None,
     ) -> "WeightedSum":
         """Averages, or with `total` integrals, over N polygons of two inputs: each one ring of
         corners (V, 2), a list of rings (holes and separate parts), GeoJSON, or an object with
-        `__geo_interface__`. The rule is exact for polynomials of degree 2 (n_nodes - 1); with five
-        nodes the error is near 1e-5 for a function whose lengthscale is half the width of the
-        polygon.
+        `__geo_interface__`. The rule is exact for polynomials of degree 2 (n_nodes - 1); the error
+        of five nodes is near 1e-5 where the lengthscale is half the width of the polygon.
         """
         n_nodes = require_whole(n_nodes, "n_nodes", 2, 20)
         if not np.iterable(polygons) or not len(polygons):
@@ -792,15 +792,14 @@ class WeightedSum(Observation):
         points, weights = joined_rules([area_rule(rings, n_nodes) for rings in areas])
         if not total:
             weights = weights / weights.sum(axis=1, keepdims=True)
-        low = np.stack([np.vstack(rings).min(axis=0) for rings in areas])
-        high = np.stack([np.vstack(rings).max(axis=0) for rings in areas])
-        return cls(points, weights, y, widest=widest_of(low, high, n_nodes))
+        ends = [(part.min(axis=0), part.max(axis=0)) for part in map(np.vstack, areas)]
+        low, high = np.stack(ends, axis=1)
+        widest = widest_of(low, high, n_nodes)
+        return cls(points, weights, y, widest=widest, noise_variance=noise_variance)
 
     @property
     def vector(self) -> ndarray:
-        if self.sides is None:
-            return super().vector
-        return self.sides
+        return np.zeros_like(self.X) if self.sides is None else self.sides
 
     @property
     def level(self) -> bool:  # type: ignore[override]

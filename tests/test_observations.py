@@ -121,8 +121,10 @@ KINDS = {
     "averages": lambda n, s=1.0, t=1.0: Mean(
         s * OTHER[n], s * 0.3, t * F[::-1][n], noise_variance=0.1 * t**2
     ),
-    "boxes": lambda n, s=1.0, t=1.0: replace(
-        WeightedSum.over_boxes(s * OTHER[n], s * (OTHER[n] + [2.0, 0.1]), t * F[::-1][n]),
+    "boxes": lambda n, s=1.0, t=1.0: WeightedSum.over_boxes(
+        s * OTHER[n],
+        s * (OTHER[n] + [2.0, 0.1]),
+        t * F[::-1][n],
         noise_variance=0.1 * t**2,
     ),
     "differences": lambda n, s=1.0, t=1.0: Difference(
