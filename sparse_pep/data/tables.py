@@ -746,7 +746,8 @@ def arrays_of(
         except OSError as error:
             raise ValueError(
                 "`cache_dir`: the arrays of the table cannot be written to "
-                f"'{cache_dir}': {error.strerror}. Name another folder."
+                f"'{cache_dir}': {error.strerror}. Name another folder, which the environment "
+                "variable TMPDIR does for a command."
             ) from None
         stack.pop_all()  # the folder stays
     for array in loaded.arrays.values():
