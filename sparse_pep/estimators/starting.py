@@ -182,7 +182,7 @@ def chosen_features(
 ) -> Features:
     """The features that are given, or inducing points among the inputs of the rows `places`, and
     for each level of the categories `signed`. Warns if there are fewer distinct inputs than
-    `n_inducing`.
+    the number that was asked for.
     """
     features = options.features
     if isinstance(features, Features):
@@ -191,7 +191,8 @@ def chosen_features(
         return StackedFeatures(features)
     number = number_of_points(options)
     Z = kmeans_points(places.X, number, rng, weights_of(places), kernel.categorical_dims)
-    if len(Z) < number == options.n_inducing:
+    is_asked = number == options.n_inducing and number != Arguments.n_inducing
+    if is_asked and len(Z) < number:
         warn_caller(
             f"`n_inducing` reduced from {number} to {len(Z)}: there are only {len(Z)} distinct "
             "rows in X.",
