@@ -12,6 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
+from sparse_pep.datasets import list_datasets, load_regression
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.training import LBFGS
 
@@ -184,3 +185,13 @@ def test_a_small_map_is_exact_by_default():
         model.fit(places[:200], noisy[:200])
         errors.append(np.sqrt(np.mean((model.predict(places[200:]) - heights[200:]) ** 2)))
     assert errors[0] < 0.95 * errors[1]
+
+
+@pytest.mark.skipif("pol" not in list_datasets(), reason="the data are not there")
+def test_codes_do_not_pass_for_the_output_of_a_simulator():
+    """A process without noise is sure of the wrong side of each of their steps."""
+    pol = load_regression("pol")
+    order = np.random.default_rng(1).permutation(len(pol.y))
+    rows, new = order[:350], order[350:1350]
+    model = SparsePEPRegressor(random_state=0).fit(pol.X[rows], pol.y[rows])
+    assert np.mean(model.predict_log_density(pol.X[new], pol.y[new])) > -4.0

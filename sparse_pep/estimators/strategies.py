@@ -17,7 +17,7 @@ from ..inference import Rows
 from ..observations import SIGN
 from ..race import Race
 from ..training import LBFGS, TrainingOptions, train
-from ..training.exact import Exact, InTime, WithFewRows
+from ..training.exact import Exact, InTime, WithFewRows, targets_repeat
 from sparse_pep.training.strategies import (
     Growth,
     Guarded,
@@ -166,6 +166,8 @@ def with_exact_process(options: Arguments, data: Data, strategy: Strategy) -> St
         return few
     if is_small_map(options, rows):
         few = replace(few, otherwise=replace(exact, most=(MOST_OF_MAP, 0)))
+    if targets_repeat(rows):
+        return few
     return replace(few, without_noise=exact)
 
 

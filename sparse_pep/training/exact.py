@@ -163,6 +163,18 @@ class ExactEvidence:
 
 # %% ../../nbs/19e_exact.ipynb #8547bd02
 SMALL_SHARE = 1e-4  # of the noise, that the jitter may leave unexplained
+LEAST_SHARE = 1e-4  # of the variance of the targets, that the noise must have
+
+
+def has_noise(model: Model, rows: Rows) -> bool:
+    """Whether the noise of a model matters beside the variance of the targets."""
+    noise = np.min(model.likelihood.noise_variance) + np.min(rows.known_variance)
+    return bool(noise >= LEAST_SHARE * variance_of(rows))
+
+
+def targets_repeat(rows: Rows) -> bool:
+    """Whether fewer than half of the targets are distinct, as those of a smooth function are."""
+    return 2 * len(np.unique(rows.y)) < rows.y.size
 
 
 def jitter_below_noise(model: Model, X: ndarray, most: float) -> float:
@@ -245,6 +257,8 @@ class Exact:
             result = self.then(at_rows, problem, fixed, rng, clock)
             return result.with_entries(exact={}, growth_ended=ENDED)
         result, scores, fourth = self.best_kernel(at_rows, fixed, clock)
+        if targets_repeat(self.rows) and not has_noise(result.model, self.rows):
+            return self.otherwise(model, problem, options, rng, clock)
         jitter = jitter_below_noise(result.model, X, problem.jitter)
         result = replace(result, problem=replace(problem, jitter=jitter))
         result = result.with_entries(exact=scores, growth_ended=ENDED)
@@ -331,7 +345,6 @@ def exact_starts(model: Model, rows: Rows, fixed: Collection[str]) -> list[Model
 FEWEST = 8  # iterations over which progress is measured
 FINER = 0.1  # the tolerance, in units of that of the optimiser
 SAMPLE = 100  # rows that choose a start where there are more rows than inducing points
-LEAST_SHARE = 1e-4  # of the variance of the targets, that the noise must have
 
 
 class SameMaximum:
@@ -360,9 +373,7 @@ def highest_of(results: Sequence[TrainingResult], rows: Rows) -> TrainingResult 
     if not results:
         return None
     best = max(results, key=attrgetter("objective"))
-    trained = np.min(best.model.likelihood.noise_variance)
-    noise = trained + np.min(rows.known_variance)
-    return best if noise >= LEAST_SHARE * variance_of(rows) else None
+    return best if has_noise(best.model, rows) else None
 
 # %% ../../nbs/19e_exact.ipynb #7c1d90ac
 @dataclass(frozen=True, eq=False)
