@@ -36,6 +36,7 @@ def training_options(options: Arguments) -> TrainingOptions:
 
 
 MOST_INPUTS = (1000, 400)  # distinct ones of an exact process; where the noise is not Gaussian
+MOST_WITH_KERNEL = (1500, 400)  # where a kernel is given
 
 
 def asks_for_points(options: Arguments) -> bool:
@@ -84,6 +85,11 @@ def is_guarded(options: Arguments, data: Data) -> bool:
     return trains and data.in_memory and one_power and is_global
 
 
+def guarded(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
+    """The strategy, whose evidence is compared with its bounds where it has some."""
+    return Guarded(strategy) if is_guarded(options, data) else strategy
+
+
 def rows_as_points(options: Arguments) -> int:
     """How many rows may be inducing points without noise: none if another number is asked for."""
     is_open = options.n_inducing in ("auto", Arguments.n_inducing)
@@ -116,8 +122,7 @@ def strategy_for(options: Arguments, data: Data) -> Strategy:
         strategy = Growth(places, strategy)
     if options.monotone:
         strategy = monotone_strategy(data, strategy)
-    if is_guarded(options, data):
-        strategy = Guarded(strategy)
+    strategy = guarded(options, data, strategy)
     if compares_ways(options, data):
         strategy = Race(data.unique_rows, open_kernel, strategy, rows_as_points(options))
     if may_be_exact(options, data):
@@ -155,9 +160,11 @@ def with_exact_process(options: Arguments, data: Data, strategy: Strategy) -> St
     rows = data.unique_rows
     are_all = data.in_memory and data.sample is rows
     few = WithFewRows(data.sample, strategy, not keeps_scale(options), are_all)
-    exact = Exact(rows, strategy, strategy, MOST_INPUTS, options.kernel is None)
+    most = MOST_INPUTS if options.kernel is None else MOST_WITH_KERNEL
+    points = training_of(options, data)
+    exact = Exact(rows, points, strategy, most, options.kernel is None)
     if options.n_inducing == "auto":
-        few = replace(few, otherwise=training_of(options, data))
+        few = replace(few, otherwise=points)
         return exact_in_time(options, data, replace(exact, then=few))
     if data.sample.n_data >= FEWEST_ROWS:
         return strategy
@@ -165,10 +172,11 @@ def with_exact_process(options: Arguments, data: Data, strategy: Strategy) -> St
     if not are_all or has_copies or not rows_as_points(options):
         return few
     if is_small_map(options, rows):
-        few = replace(few, otherwise=replace(exact, most=(MOST_OF_MAP, 0)))
+        of_map = replace(exact, most=(MOST_OF_MAP, 0))
+        few = replace(few, otherwise=guarded(options, data, of_map))
     if targets_repeat(rows):
         return few
-    return replace(few, without_noise=exact)
+    return replace(few, without_noise=guarded(options, data, exact))
 
 
 def exact_in_time(options: Arguments, data: Data, exact: Exact) -> Strategy:
