@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,11 @@ def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPARSE_PEP_DATA", raising=False)
     return tmp_path
+
+
+def value_error(words: str) -> AbstractContextManager:
+    """What asserts that its block raises a ValueError that says this (a pattern)."""
+    return pytest.raises(ValueError, match=words)
 
 
 def exact_numbers(name: str) -> dict:

@@ -9,6 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from conftest import value_error
 from laws.adapter import ended
 from laws.problems import BLOCKS, PROBLEMS, N, X
 from numpy.testing import assert_array_equal
@@ -315,7 +316,7 @@ def test_training_that_was_stopped_resumes_to_the_last_bit(name, monkeypatch, tm
     assert_array_equal(resumed.history, whole.history)
     assert resumed.log_evidence == whole.log_evidence == trained(saving).log_evidence
     for name, value in (("learning_rate", 0.1), ("n_epochs", 6)):
-        with pytest.raises(ValueError, match="belongs to a training with other"):
+        with value_error("belongs to a training with other"):
             trained(clone(saving).set_params(**{name: value}))
 
 
@@ -350,5 +351,5 @@ def test_rows_that_have_no_numbers_are_refused():
         def pieces(self):
             yield Rows(X, np.sign(X[:, 0]))
 
-    with pytest.raises(ValueError, match="draw rows by their numbers"):
+    with value_error("draw rows by their numbers"):
         by_batches(PROBLEMS["probit"].model, Rowless())

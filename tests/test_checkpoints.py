@@ -13,6 +13,7 @@ from functools import cache, partial
 
 import numpy as np
 import pytest
+from conftest import value_error
 
 from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints
@@ -169,16 +170,14 @@ def finished(tmp_path_factory):
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
 def test_a_checkpoint_of_another_training_is_refused(other, finished):
     before = finished.read_bytes()
-    with pytest.raises(
-        ValueError, match="other data or arguments.*delete it, or name another file"
-    ):
+    with value_error("other data or arguments.*delete it, or name another file"):
         train_owner(finished, **other)
     assert finished.read_bytes() == before
 
 
 def test_a_file_that_is_no_checkpoint_is_refused_and_left_alone(tmp_path):
     SparsePEPRegressor(training=None, n_inducing=3).fit(X, y).save(tmp_path / "model.npz")
-    with pytest.raises(ValueError, match="is not a sparse_pep checkpoint file"):
+    with value_error("is not a sparse_pep checkpoint file"):
         SparsePEPRegressor(
             training=LBFGS(checkpoint=tmp_path / "model.npz"), n_inducing=3, random_state=0
         ).fit(X, y)

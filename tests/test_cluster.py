@@ -21,6 +21,7 @@ import cloudpickle
 import dask
 import dask.array as da
 import pandas as pd
+from conftest import value_error
 from dask import dataframe as dd
 from distributed import Client, LocalCluster, default_client
 from distributed.comm import CommClosedError
@@ -82,7 +83,7 @@ def dask_is_left_as_it_was():
     yield
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
     assert settings() == before
-    with pytest.raises(ValueError, match="No client"):
+    with value_error("No client"):
         default_client()
 
 
@@ -291,10 +292,10 @@ def begin(piece, own):
 
 
 def test_a_task_cannot_spoil_what_others_need(source):
-    with pytest.raises(ValueError, match=r"rows \d+ to \d*99: assignment destination is read-only"):
+    with value_error(r"rows \d+ to \d*99: assignment destination is read-only"):
         source.total(spoil)
     state, _ = source.sweep(begin, None)
-    with pytest.raises(ValueError, match="read-only"):
+    with value_error("read-only"):
         source.sweep(spoil, state)
 
 
@@ -458,7 +459,7 @@ STRADDLING = np.where(np.arange(N) < 450, "north", "south")
     ],
 )
 def test_collections_that_do_not_do(client, make, message):
-    with warnings.catch_warnings(), client.as_current(), pytest.raises(ValueError, match=message):
+    with warnings.catch_warnings(), client.as_current(), value_error(message):
         warnings.simplefilter("ignore")
         make()
 
@@ -487,10 +488,10 @@ def test_without_dask_or_a_client(monkeypatch):
         raise ValueError("No clients found")
 
     monkeypatch.setattr("distributed.default_client", no_client)
-    with pytest.raises(ValueError, match="need a `client`; make one first"):
+    with value_error("need a `client`; make one first"):
         DaskSource(rows(X))
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(ValueError, match=r"pip install distributed 'dask\[array\]'"):
+    with value_error(r"pip install distributed 'dask\[array\]'"):
         DaskSource(rows(X))
 
 
@@ -555,6 +556,6 @@ def test_a_client_that_is_being_closed_is_a_cluster_that_is_lost(status, error):
     client = SimpleNamespace(status=status)
     with pytest.raises(ClusterLost, match="the Dask scheduler is gone"), as_cluster_lost(client):
         raise error("in a call that was under way")
-    with pytest.raises(ValueError, match="of a task"):
+    with value_error("of a task"):
         with as_cluster_lost(SimpleNamespace(status="running")):
             raise ValueError("of a task")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from conftest import value_error
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
@@ -295,7 +296,7 @@ def test_a_minus_sign_of_typographers_is_read():
 
 def test_all_columns_that_cannot_be_read_are_named_at_once():
     table = pd.DataFrame({"a": ["1 kg", "2 kg"] * 6, "b": ["$1", "$2"] * 6, "c": ["x", "y"] * 6})
-    with pytest.raises(ValueError, match="column 'a' .* column 'b' "):
+    with value_error("column 'a' .* column 'b' "):
         Columns.of(table)
     assert Columns.of(table, {"a": "category", "b": "leave out"}).used == ["a", "c"]
 
@@ -457,7 +458,7 @@ def test_a_file_whose_columns_do_not_fit_is_refused(model, tmp_path):
         fitted = state["fitted"] | {"columns": columns | {"table": wrong}}
         changed = state | {"fitted": fitted}
         write_archive(tmp_path / "bad.npz", changed, "sparse_pep model", FORMAT_VERSION)
-        with pytest.raises(ValueError, match="cannot be used"):
+        with value_error("cannot be used"):
             load(tmp_path / "bad.npz")
 
 
@@ -547,7 +548,7 @@ BAD = {  # a later table, words of the message
 @pytest.mark.parametrize("case", BAD)
 def test_a_later_table_that_does_not_fit(model, case):
     table, words = BAD[case]
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         model.predict(table)
 
 
@@ -613,7 +614,7 @@ def test_dates_are_read_in_the_forms_that_people_write(text, day):
 )
 def test_numbers_that_a_person_must_correct_are_refused_in_many_forms(form, what):
     table = pd.DataFrame({"a": [form.format(k) for k in range(10, 70)]})
-    with pytest.raises(ValueError, match=f"'a' holds .*{what}"):
+    with value_error(f"'a' holds .*{what}"):
         Columns.of(table)
 
 
@@ -648,7 +649,7 @@ def test_numbers_behind_letters_are_never_names_in_silence(form):
     if form[0] in "F{":
         assert f"{texts[0]!r} is read as a name" in column_of("c", seen).done
         return
-    with pytest.raises(ValueError, match=rf"{re.escape(texts[0])}', numbers with .* write "):
+    with value_error(rf"{re.escape(texts[0])}', numbers with .* write "):
         column_of("c", seen)
 
 
@@ -663,7 +664,7 @@ def test_a_few_durations_are_levels_that_are_said():
 
 def test_true_among_numbers_is_refused_and_beside_0_and_1_it_is_one():
     column = pd.DataFrame({"a": ["2.5", "TRUE", "7"] * 5})
-    with pytest.raises(ValueError, match="'a' holds 'TRUE'; a finite number is expected"):
+    with value_error("'a' holds 'TRUE'; a finite number is expected"):
         Columns.of(column).transform(column)
     column = pd.DataFrame({"a": ["0", "TRUE", "1"] * 5})
     assert np.array_equal(Columns.of(column).transform(column)[:3, 0], [0.0, 1.0, 1.0])
@@ -679,7 +680,7 @@ def test_digits_are_dates_where_a_user_says_so(form, name):
     assert np.array_equal(
         columns.transform(table), Columns.of(days.to_frame("when")).transform(days.to_frame("when"))
     )
-    with pytest.raises(ValueError, match="'20211301'; a date YMD is expected"):
+    with value_error("'20211301'; a date YMD is expected"):
         Columns.of(pd.DataFrame({"when": [20211201, 20211301]}), {"when": "YMD"}).transform(
             pd.DataFrame({"when": [20211301]})
         )

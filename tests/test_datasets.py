@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import value_error
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -67,7 +68,7 @@ def test_diabetes_needs_no_folder(monkeypatch):
         (load_regression, "iris", "'iris' is a classification set; use `load_classification`"),
         (load_classification, "diabetes", "'diabetes' is a regression set; use `load_regression`"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with value_error(words):
             loader(name)
 
 
@@ -78,7 +79,7 @@ def test_diabetes_needs_no_folder(monkeypatch):
 def test_random_splits_share_out_every_row(n, fraction):
     if not 0.0 < fraction < 1.0 or n - max(1, round(fraction * n)) < 1:
         words = "too few" if n < 2 and 0.0 < fraction < 1.0 else "`test_fraction`"
-        with pytest.raises(ValueError, match=words):
+        with value_error(words):
             random_splits(n, 1, fraction)
         return
     for train, test in random_splits(n, 2, fraction):
@@ -106,16 +107,13 @@ def test_a_folder_of_data(tmp_path, monkeypatch):
     assert_array_equal(tiny.splits[0][0], [0, 1, 3])
     assert_array_equal(tiny.splits[1][0], [3])
     assert_array_equal(tiny.y, [0, -1, -2, -3])
-    with pytest.raises(
-        ValueError,
-        match="there are for regression: diabetes, tiny; for classification: breast_cancer, "
+    with value_error(
+        "there are for regression: diabetes, tiny; for classification: breast_cancer, "
         "digits, iris, wine.$",
     ):
         load_regression("tidy")
     assert list_datasets(kind="classification") == ("breast_cancer", "digits", "iris", "wine")
-    with pytest.raises(
-        ValueError, match="`kind` must be one of regression, classification; got 'clustering'"
-    ):
+    with value_error("`kind` must be one of regression, classification; got 'clustering'"):
         list_datasets(kind="clustering")
 
 
@@ -133,7 +131,7 @@ def test_a_folder_of_data(tmp_path, monkeypatch):
     ],
 )
 def test_bad_splits(tmp_path, splits, words):
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         load_regression("tiny", folder_with(tmp_path, splits))
 
 
@@ -220,9 +218,9 @@ def test_training_and_test_rows_of_a_toy_are_one_set_with_one_split(labelled):
 
 def test_a_set_that_is_not_there_is_refused_with_those_that_are(labelled):
     words = f"no data set 'word'; .* for classification: {', '.join(LABELLED)}.$"
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         load_classification("word")
-    with pytest.raises(ValueError, match="'banana' is a classification set"):
+    with value_error("'banana' is a classification set"):
         load_regression("banana")
 
 

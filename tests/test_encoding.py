@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import value_error
 from scipy.special import expit
 from sklearn.base import clone
 
@@ -51,7 +52,7 @@ def in_pieces(*columns, **more):
     "labels", [[3, 4], ["3", "8"], [3.5], [9], [np.nan, np.nan], ["no", "maybe"]]
 )
 def test_labels_that_are_no_class(labels, classes):
-    with pytest.raises(ValueError, match="labels that were fitted; got .* in row"):
+    with value_error("labels that were fitted; got .* in row"):
         Encoder(Probit(), classes=classes).targets(np.array(labels))
 
 
@@ -89,13 +90,13 @@ def test_an_encoder_comes_back_from_json_to_the_last_bit(encoder):
 def test_classes_of_all_pieces_that_count():
     y = np.repeat([7.0, 2.0, 5.0, 9.0], 150)
     assert classes_of(in_pieces(X, y, weight=(y != 9.0) * 1.0)).tolist() == [2.0, 5.0, 7.0]
-    with pytest.raises(ValueError, match="if they are numbers"):
+    with value_error("if they are numbers"):
         classes_of(ArraySource(np.zeros((1001, 1)), np.arange(1001.0)))
 
 
 @pytest.mark.parametrize("name", ["y", "weight", "known_variance"])
 def test_a_source_brings_its_own_columns(name):
-    with pytest.raises(ValueError, match="belongs to the source"):
+    with value_error("belongs to the source"):
         source_of(in_pieces(X, Y), **{name: Y})
 
 
@@ -416,7 +417,7 @@ def fitted(kind):
     ],
 )
 def test_predictions_that_a_source_does_not_give(call, words):
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         call()
 
 
@@ -449,7 +450,7 @@ def test_a_score_at_a_source_is_that_of_its_rows(model, y):
     ],
 )
 def test_a_score_needs_the_targets_once(rows, words):
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         fitted(REGRESSOR).score(*rows)
 
 
@@ -460,9 +461,8 @@ def test_a_source_has_the_columns_of_the_fit_in_their_order(tmp_path):
     own = model.predict(convert_table(tmp_path / "rows.csv", columns=["a", "b"]))
     assert np.allclose(own, model.predict(frame))
     assert np.allclose(own, model.predict(in_pieces(X)))
-    with pytest.raises(
-        ValueError,
-        match=r"columns \['b', 'a'\]; the model was fitted to \['a', 'b'\], in this order",
+    with value_error(
+        r"columns \['b', 'a'\]; the model was fitted to \['a', 'b'\], in this order",
     ):
         model.predict(convert_table(tmp_path / "rows.csv", columns=["b", "a"]))
 
@@ -514,7 +514,7 @@ REFUSED = {  # estimator, its arguments, the source, words of the message
 def test_what_does_not_go_with_a_source(case):
     kind, arguments, source, words = REFUSED[case]
     model = kind(**(KEPT | {"training": "lbfgs"} | arguments))
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         model.fit(source)
     assert not hasattr(model, "q_mean_")
 

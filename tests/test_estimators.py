@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import value_error
 from laws.adapter import ended
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from reference.compare import error
@@ -383,7 +384,7 @@ def test_no_object_is_unpickled(name, tmp_path):
     fixed_model().save(tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz") as archive:
         np.savez(tmp_path / "model.npz", **dict(archive) | {name: np.array([Trap()], dtype=object)})
-    with pytest.raises(ValueError, match="model.npz.*not a sparse_pep model"):
+    with value_error("model.npz.*not a sparse_pep model"):
         load(tmp_path / "model.npz")
 
 
@@ -392,7 +393,7 @@ def test_labels_that_cannot_be_saved(tmp_path):
     state = model._state
     labels = np.array([(1,), (2, 3)], dtype=object)
     model._state = replace(state, encoder=replace(state.encoder, classes=labels))
-    with pytest.raises(ValueError, match="text or numbers"):
+    with value_error("text or numbers"):
         model.save(tmp_path / "model.npz")
     assert not list(tmp_path.iterdir())
 
@@ -502,7 +503,7 @@ def test_extreme_units_are_harmless_or_named(factor):
     )
     assert_allclose(scaled.predict(factor * X_TEST) / factor, plain.predict(X_TEST), rtol=1e-6)
     for inputs, targets, words in ((factor * X, y, "column 0 of `X`"), (X, factor * y, "`y`")):
-        with pytest.raises(ValueError, match=f"{words} spreads over .*give `standardize=True`"):
+        with value_error(f"{words} spreads over .*give `standardize=True`"):
             SparsePEPRegressor(**options, standardize=False).fit(inputs, targets)
 
 
@@ -1312,7 +1313,7 @@ def test_targets_of_which_none_was_measured(likelihood, side, words):
     X = RNG.uniform(size=(30, 1))
     y = side * np.exp(X[:, 0])
     model = SparsePEP(likelihood=likelihood, n_inducing=5, random_state=0)
-    with pytest.raises(ValueError, match=f"`y`: none of the 30 targets was measured.*{words}"):
+    with value_error(f"`y`: none of the 30 targets was measured.*{words}"):
         model.fit(X, y)
     assert np.all(np.isfinite(model.set_params(training=None).fit(X, y).predict(X)))
     y[0] = 1e4 if side > 0 else 1.0
@@ -1327,7 +1328,7 @@ def test_targets_of_which_none_was_measured(likelihood, side, words):
     ],
 )
 def test_shapes_and_targets_that_belong_elsewhere(kind, X, y, words):
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         kind().fit(X, y)
 
 

@@ -4,6 +4,7 @@ bit the same without the capsules.
 
 import numpy as np
 import pytest
+from conftest import value_error
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -196,11 +197,11 @@ def test_without_the_expected_capsule_the_ordinary_path_is_taken(monkeypatch):
     "wrong", [np.ones((5, 3)).T, np.ones((3, 5), dtype=np.float32), np.ones((3, 10))[:, ::2]]
 )
 def test_buffers_that_blas_would_read_as_something_else_are_refused(wrong):
-    with pytest.raises(ValueError, match="`K` must be a C-ordered float64 array"):
+    with value_error("`K` must be a C-ordered float64 array"):
         blas.triangular(np.eye(3), wrong)
-    with pytest.raises(ValueError, match="`[SV]` must be a C-ordered float"):
+    with value_error("`[SV]` must be a C-ordered float"):
         blas.syrk(np.eye(3), wrong)
-    with pytest.raises(ValueError, match="`T` must be a C-ordered float64 array"):
+    with value_error("`T` must be a C-ordered float64 array"):
         blas.dger(wrong, np.ones(3), np.ones(5))
-    with pytest.raises(ValueError, match=r"`L` must be a C-ordered float64 array \(3, 3\)"):
+    with value_error(r"`L` must be a C-ordered float64 array \(3, 3\)"):
         blas.triangular(np.eye(4), np.ones((3, 5)), solve=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from conftest import value_error
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.problems import described, labels_of
 from scipy.stats import norm
@@ -301,11 +302,11 @@ def test_blocks_of_test_rows_go_by_their_labels(tmp_path):
         (["b", "g"], "'g'"),
         ([1, 2], "labels of the fit"),
     ):
-        with pytest.raises(ValueError, match=f"`blocks`.*{words}"):
+        with value_error(f"`blocks`.*{words}"):
             model.predict_f(X_test, blocks=bad)
-    with pytest.raises(ValueError, match="`blocks` needs a model that predicts from its blocks"):
+    with value_error("`blocks` needs a model that predicts from its blocks"):
         SparsePEPRegressor(**FAST).fit(X, y).predict_f(X_test, blocks=["b", "c"])
-    with pytest.raises(ValueError, match="`blocks` needs `X` as an array"):
+    with value_error("`blocks` needs `X` as an array"):
         model.predict_f(ArraySource(X_test), blocks=["b", "c"])
 
 
@@ -323,9 +324,8 @@ def test_a_source_predicts_as_arrays_do(blocks):
     assert parts.diagnostics_["local"] == ("20 neighbours" if blocks is None else "blocks")
     given = {} if blocks is None else {"blocks": np.repeat([0, 9, 21], 10)}
     assert_allclose(parts.predict_f(X_test, **given), whole.predict_f(X_test, **given), rtol=1e-9)
-    with pytest.raises(
-        ValueError,
-        match=f"`local` cannot be {chr(39) + 'blocks' + chr(39) if blocks is None else 20}",
+    with value_error(
+        f"`local` cannot be {chr(39) + 'blocks' + chr(39) if blocks is None else 20}",
     ):
         parts.set_params(local="blocks" if blocks is None else 20).fit(
             ArraySource(X, y, blocks=blocks)

@@ -10,7 +10,7 @@ from math import factorial
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import exact_numbers
+from conftest import exact_numbers, value_error
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error
 
@@ -186,7 +186,7 @@ def test_rows_without_weight_change_nothing(kind):
     model = fitted([far, Value(X, F)], np.repeat([0.0, 1.0], 12), **given)
     alone = fitted([Value(X, F)], **given)
     assert_allclose(model.predict_f(OTHER), alone.predict_f(OTHER), rtol=1e-9)
-    with pytest.raises(ValueError, match="zero in all"):
+    with value_error("zero in all"):
         fitted([far, Value(X, F)], np.zeros(24), **given)
 
 
@@ -398,7 +398,7 @@ def test_averages_of_counts_have_exposures():
     ],
 )
 def test_sums_that_are_none_are_refused(points, weights, words):
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         WeightedSum(points, weights)
 
 
@@ -411,11 +411,11 @@ def test_slopes_are_asked_for_by_the_name_of_a_column():
     assert_array_equal(by_name, model.predict_f(Slope(table.to_numpy(), 1)))
     assert_array_equal(model.predict_gradient(table)[0][:, 1], by_name[0])
     swapped = table[["age", "dose"]]
-    with pytest.raises(ValueError, match="the model was fitted to .'dose', 'age'.: give these"):
+    with value_error("the model was fitted to .'dose', 'age'.: give these"):
         model.predict_gradient(swapped)
-    with pytest.raises(ValueError, match="or one of the names .'dose', 'age'.; got 'height'"):
+    with value_error("or one of the names .'dose', 'age'.; got 'height'"):
         Slope(table, "height")
-    with pytest.raises(ValueError, match="same columns, in the same order"):
+    with value_error("same columns, in the same order"):
         model.fit([Value(table, y), Slope(swapped, "age", y)])
     model.fit([Value(table, y), Slope(table, "age", y)])
     assert model.feature_names_in_.tolist() == ["dose", "age"]
@@ -515,7 +515,7 @@ def test_boxes_in_closed_form_are_sums_over_enough_nodes(kernel):
 
 @pytest.mark.parametrize("n_nodes", [0, 1, -3, 2.5, np.nan, np.inf, "20", True])
 def test_numbers_of_nodes_that_are_none_are_refused(n_nodes):
-    with pytest.raises(ValueError, match="`n_nodes` must be"):
+    with value_error("`n_nodes` must be"):
         WeightedSum.over_boxes([[0.0]], [[1.0]], n_nodes=n_nodes)
 
 
@@ -562,7 +562,7 @@ def test_polygons_have_enough_nodes_or_a_warning():
 
 def test_missing_targets_are_counted_by_sums_not_by_points():
     sums = WeightedSum.over_boxes([[0.0], [1.0]], [[1.0], [2.0]], [np.nan, np.nan])
-    with pytest.raises(ValueError, match="nan in row 0, 2 such values"):
+    with value_error("nan in row 0, 2 such values"):
         SparsePEPRegressor().fit([sums])
 
 
@@ -600,7 +600,7 @@ def test_a_fit_starts_well_where_only_totals_are_known():
     ],
 )
 def test_polygons_that_are_none_are_refused(polygons, words):
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         WeightedSum.over_polygons(polygons)
 
 
@@ -616,5 +616,5 @@ def test_polygons_that_are_none_are_refused(polygons, words):
     ],
 )
 def test_boxes_that_are_none_are_refused(low, high, words):
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         WeightedSum.over_boxes(low, high)

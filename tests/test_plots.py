@@ -9,6 +9,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from conftest import value_error
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
@@ -137,7 +138,7 @@ def test_the_trace_marks_the_best_and_leaves_out_failed_steps():
     assert labels(ax) == ["a", "b"]
     assert len(plt.get_fignums()) == 1
     for wrong in ([], [np.nan, np.nan], [[1.0, 2.0]]):
-        with pytest.raises(ValueError, match="values"):
+        with value_error("values"):
             plot_energy_trace(wrong)
     assert ax.lines[2].get_color() == ax.lines[3].get_color() != line.get_color()
 
@@ -430,7 +431,7 @@ REFUSED = [  # a plot, its arguments, and changes to them with what the error sa
     "plot, given, change, words", [(*one[:2], *case) for one in REFUSED for case in one[2]]
 )
 def test_what_does_not_fit_is_refused_and_nothing_is_opened(plot, given, change, words):
-    with pytest.raises(ValueError, match=words):
+    with value_error(words):
         plot(**given | change)
     assert not plt.get_fignums()
 
@@ -443,5 +444,5 @@ def test_parts_are_side_by_side_with_their_bands_and_in_order():
         line = ax.get_lines()[-1]
         np.testing.assert_allclose(line.get_xdata(), [0.0, 1.0, 2.0])
         np.testing.assert_allclose(line.get_ydata(), slope * line.get_xdata())
-    with pytest.raises(ValueError, match=r"`mean` and `variance` must have shape \(1, 3\)"):
+    with value_error(r"`mean` and `variance` must have shape \(1, 3\)"):
         plot_parts(x, [x, -x], [x, x], ["up"])

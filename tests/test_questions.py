@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import value_error
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -174,10 +175,10 @@ def test_groups_that_are_none_are_refused():
         ([["a"]] * 50, "`groups` must have shape"),
         (["a"] * 49 + [None], "`groups` must be all numbers or all text"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with value_error(words):
             model.leave_one_out(bad)
     pieces = untrained(standardize=False).fit(ArraySource(X, Y))
-    with pytest.raises(ValueError, match="`groups` needs training data in memory"):
+    with value_error("`groups` needs training data in memory"):
         pieces.leave_one_out(GROUPS)
 
 
@@ -213,7 +214,7 @@ def test_shares_of_inputs_are_those_of_columns_with_their_values():
     found = model.sensitivity(frame, n_draws=10)
     assert found.names == ("kind", "size")
     assert found.total[0] > 0.7
-    with pytest.raises(ValueError, match="`sensitivity` needs `X`"):
+    with value_error("`sensitivity` needs `X`"):
         model.sensitivity()
     narrow = frame.assign(kind="a")
     assert model.sensitivity(narrow, n_draws=10).total[0] == 0.0
@@ -290,10 +291,10 @@ def test_thresholds_have_the_units_of_each_output_and_may_be_infinite():
 
 def test_thresholds_that_are_none_are_refused():
     model = FITTED["gaussian"]
-    with pytest.raises(ValueError, match="`above` or `below` must be given"):
+    with value_error("`above` or `below` must be given"):
         model.predict_probability(TEST)
     for bad in ([1.0, 2.0], np.nan, "high"):
-        with pytest.raises(ValueError, match="`above` must"):
+        with value_error("`above` must"):
             model.predict_probability(TEST, above=bad)
 
 
@@ -357,25 +358,25 @@ def test_slopes_of_rates_may_have_signs():
     rate = model.fit(x, y, exposure=exposure).predict(x)
     assert np.all(np.diff(rate) > 0.0)
     assert_allclose(rate, np.exp(2.0 * x[:, 0]), rtol=0.6)
-    with pytest.raises(ValueError, match="`exposure` must be 1 where no count .* row 40"):
+    with value_error("`exposure` must be 1 where no count .* row 40"):
         model.fit([Value(x, y), Slope(x[:2], 0, [2.0, 2.0])], exposure=np.full(42, 2.0))
 
 
 @pytest.mark.parametrize("name", sorted(set(TARGETS) - set(RATED)))
 def test_exposures_without_a_rate_are_refused(name):
-    with pytest.raises(ValueError, match="`exposure` is a factor of the rate of counts"):
+    with value_error("`exposure` is a factor of the rate of counts"):
         untrained(SparsePEP, likelihood=SPECIAL.get(name, name)).fit(
             X, TARGETS[name], exposure=EXPOSURE
         )
-    with pytest.raises(ValueError, match="`exposure`"):
+    with value_error("`exposure`"):
         of_likelihood(name).predict(TEST, exposure=np.ones(7))
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, [1.0, 2.0], "many"])
 def test_exposures_that_are_none_are_refused(bad):
-    with pytest.raises(ValueError, match="`exposure` must"):
+    with value_error("`exposure` must"):
         FITTED["counts"].predict(TEST, exposure=bad)
-    with pytest.raises(ValueError, match="`exposure` must"):
+    with value_error("`exposure` must"):
         untrained(SparsePEP, likelihood="poisson").fit(X, np.round(np.exp(F)), exposure=bad)
 
 
@@ -502,19 +503,19 @@ def test_training_knows_the_errors_of_inputs():
 
 @pytest.mark.parametrize("bad", [-0.1, np.nan, [0.1, 0.2, 0.3], "wide", np.zeros((6, 2))])
 def test_errors_of_inputs_that_are_none_are_refused(bad):
-    with pytest.raises(ValueError, match="`input_std` must"):
+    with value_error("`input_std` must"):
         FITTED["gaussian"].predict(TEST, input_std=bad)
-    with pytest.raises(ValueError, match="`input_std` must"):
+    with value_error("`input_std` must"):
         untrained().fit(X, Y, input_std=bad)
 
 
 def test_errors_of_inputs_that_cannot_be_used_are_refused():
     for model, y in ((untrained(SparsePEP, likelihood="student_t"), Y), (untrained(), np.c_[Y, Y])):
-        with pytest.raises(ValueError, match="`input_std` in training needs one target in Gauss"):
+        with value_error("`input_std` in training needs one target in Gauss"):
             model.fit(X, y, input_std=0.1)
-    with pytest.raises(ValueError, match="`input_std` needs one target per row"):
+    with value_error("`input_std` needs one target per row"):
         FITTED["outputs"].predict(TEST, input_std=0.1)
-    with pytest.raises(ValueError, match="`input_std` must be 0 for 'c', which is category"):
+    with value_error("`input_std` must be 0 for 'c', which is category"):
         SparsePEPRegressor(training=None).fit(NEW, Y_NEW).predict(NEW, input_std=0.1)
     some = SparsePEPRegressor(training=None).fit(NEW, Y_NEW)
     _, std = some.predict(NEW, return_std=True)
@@ -532,9 +533,9 @@ def test_the_gradient_is_that_of_the_mean_and_needs_numbers():
         difference = model.predict_f(X[:5] + step)[0] - model.predict_f(X[:5] - step)[0]
         assert_allclose(mean[:, d], difference / 2e-4, rtol=1e-5, atol=1e-6)
         assert_allclose(var[:, d], model.predict_f(Slope(X[:5], d))[1])
-    with pytest.raises(ValueError, match="`X` must hold real numbers"):
+    with value_error("`X` must hold real numbers"):
         model.predict_gradient([["a", "b"]])
-    with pytest.raises(ValueError, match="`X` must be a table of rows"):
+    with value_error("`X` must be a table of rows"):
         model.predict_gradient(X[0])
 
 

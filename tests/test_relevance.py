@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import value_error
 from numpy.testing import assert_allclose
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
@@ -81,9 +82,8 @@ def test_scaled_targets_and_labels_are_judged(tmp_path):
     ids=str,
 )
 def test_groups_must_be_columns(groups):
-    with pytest.raises(
-        ValueError,
-        match="`groups` must give each name a list of names of columns, or of numbers from 0 to 2",
+    with value_error(
+        "`groups` must give each name a list of names of columns, or of numbers from 0 to 2",
     ):
         MODEL.relevance(X, y, groups)
 
@@ -181,5 +181,5 @@ def test_groups_have_names_of_columns():
     named = model.relevance(table, table["a"], groups={"both": ["a", "c"], "one": "b"})
     numbered = model.relevance(table, table["a"], groups={"both": [0, 2], "one": [1]})
     assert str(named) == str(numbered)
-    with pytest.raises(ValueError, match="the columns are .'a', 'b', 'c'."):
+    with value_error("the columns are .'a', 'b', 'c'."):
         model.relevance(table, table["a"], groups={"one": ["d"]})

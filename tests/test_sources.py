@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import value_error
 from hypothesis import given
 from hypothesis import strategies as st
 from reference.compare import properties
@@ -180,7 +181,7 @@ MISFITS = {
 @pytest.mark.parametrize("case", MISFITS)
 def test_arrays_that_do_not_fit(case):
     options, message = MISFITS[case]
-    with pytest.raises(ValueError, match=message):
+    with value_error(message):
         list(ArraySource(**{"X": X, **options}).pieces())
 
 
@@ -203,24 +204,24 @@ def test_a_row_that_is_no_good_is_named(name, value):
     }
     columns[name][17] = value
     source = ArraySource(**columns, piece_rows=5)
-    with pytest.raises(ValueError, match=f"`{name}`, row 17 "):
+    with value_error(f"`{name}`, row 17 "):
         source.total(sums)
     # the last of nine
     draws = next(k for k in range(999) if chosen_rows(23, 9, np.random.default_rng(k))[8] == 17)
-    with pytest.raises(ValueError, match=f"`{name}`, row 17 "):
+    with value_error(f"`{name}`, row 17 "):
         source.sample(9, np.random.default_rng(draws))
     if name in EXTRAS:
-        with pytest.raises(ValueError, match=f"`{name}` must lie in"):
+        with value_error(f"`{name}` must lie in"):
             ArraySource(X, y, **{name: value}).total(sums)
 
 
 def test_pieces_of_another_width_and_bad_cells_are_refused():
     bad = np.where(np.arange(23)[:, None] + np.arange(3) == 20, np.inf, X)  # from row 18, column 2
-    with pytest.raises(ValueError, match=r"`X`, row 18 \(counted from 0\), column 2: .*; got inf"):
+    with value_error(r"`X`, row 18 \(counted from 0\), column 2: .*; got inf"):
         ArraySource(bad, y, piece_rows=5).total(sums)
-    with pytest.raises(ValueError, match="`X` must have 2 columns.*from row 40"):
+    with value_error("`X` must have 2 columns.*from row 40"):
         checked(Rows(X, first=40), 2)
-    with pytest.raises(ValueError, match="`y` must have as many rows as `X`; from row 40"):
+    with value_error("`y` must have as many rows as `X`; from row 40"):
         checked(Rows(X, y[:4], first=40), 3)
 
 
@@ -246,7 +247,7 @@ def test_what_goes_wrong_while_reading_ahead_is_raised_in_its_turn():
 
     pieces = prefetch(broken())
     assert next(pieces) == 0
-    with pytest.raises(ValueError, match="row 7"):
+    with value_error("row 7"):
         next(pieces)
     before = threading.active_count()
     pieces = prefetch(iter(range(100)))
@@ -267,7 +268,7 @@ def test_a_source_without_rows():
         lambda s: s.sweep(running, None, 1),
         lambda s: s.sample(3, rng),
     ):
-        with pytest.raises(ValueError, match="no rows"):
+        with value_error("no rows"):
             use(Nothing())
 
 
@@ -311,9 +312,9 @@ def test_files_of_a_state_that_are_damaged(tmp_path, damage):
         "changed": raw[:-1] + bytes([raw[-1] ^ 1]),
     }
     path.unlink() if damage == "gone" else path.write_bytes(new[damage])
-    with pytest.raises(ValueError, match="`sites_dir`: .*3.bin.* is gone or damaged"):
+    with value_error("`sites_dir`: .*3.bin.* is gone or damaged"):
         source.sweep(running, state, 1)
-    with pytest.raises(ValueError, match="`sites_dir`: nothing can be written"):
+    with value_error("`sites_dir`: nothing can be written"):
         DiskSiteStore(tmp_path / "nowhere")
 
 
@@ -337,7 +338,7 @@ def test_a_file_that_changes_under_a_memory_map_is_named_and_ends_no_process(how
     next(pieces)
     spoiled(tmp_path / "X.npy", how)
     if how in ("truncated", "rewritten"):
-        with pytest.raises(ValueError, match=r"`X`: .*X\.npy was changed while this memory map"):
+        with value_error(r"`X`: .*X\.npy was changed while this memory map"):
             next(pieces)
     else:
         assert np.array_equal(source.at(np.arange(23)).X, X)  # the map has the old file

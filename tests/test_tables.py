@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow
 import pytest
 from click.testing import CliRunner
+from conftest import value_error
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -148,7 +149,7 @@ def test_arrays_of_a_table_are_contiguous_and_not_written_to(source):
 def test_columns_that_are_not_asked_for_may_hold_anything(folder):
     (folder / "t.csv").write_text("site,a,y,note\nA,1,2,\nB,3,4,nan\n")
     assert read_table("t.csv", columns=["y", "a"]).X.tolist() == [[2.0, 1.0], [4.0, 3.0]]
-    with pytest.raises(ValueError, match="'site' holds text"):
+    with value_error("'site' holds text"):
         read_table("t.csv", target="y")
 
 
@@ -174,7 +175,7 @@ def test_gzipped_files_and_pipes_are_known_by_what_is_in_them(folder, monkeypatc
     (folder / name).write_bytes(raw[:-1] + b"\xff")
     monkeypatch.setattr("sys.stdin", types.SimpleNamespace(buffer=io.BytesIO(raw[:-1] + b"\xff")))
     called = "standard input" if name == "-" else name
-    with pytest.raises(ValueError, match=f"'{called}' is (a damaged gzip file|not a text file)"):
+    with value_error(f"'{called}' is (a damaged gzip file|not a text file)"):
         read_table(name)
 
 
@@ -229,7 +230,7 @@ def test_what_was_read_of_a_parquet_file_does_not_stay_in_memory(folder, monkeyp
 def test_without_pyarrow_parquet_says_what_to_install(folder, monkeypatch):
     written(FRAME[["a", "b"]], folder / "t.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match="t.parquet' needs pyarrow: pip install"):
+    with value_error("t.parquet' needs pyarrow: pip install"):
         read_table("t.parquet")
 
 
@@ -414,7 +415,7 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
         partial(convert_table, cache_dir="cache"),
         *[read_table] * (options.keys() <= {"target", "columns"}),
     ):
-        with pytest.raises(ValueError, match=message) as caught:
+        with value_error(message) as caught:
             use(path, **options)
         told = str(caught.value)
         assert "\n" not in told
@@ -450,7 +451,7 @@ def test_a_file_that_is_not_one(folder, use, path, message):
     (folder / "2.csv").write_text("a,c\n1,2\n")
     written(FRAME[["a", "y"]], "cut.parquet")
     (folder / "cut.parquet").write_bytes((folder / "cut.parquet").read_bytes()[:60] + b"PAR1")
-    with pytest.raises(ValueError, match=message) as caught:
+    with value_error(message) as caught:
         use(path)
     assert "`path`: " not in str(caught.value)
 
@@ -545,7 +546,7 @@ def test_a_column_has_one_decimal_mark_and_one_grouping(folder, case, part):
         values = table.columns["y"] if part == "target" else table.columns["X"][:, 0]
         assert values.tolist() == expected * 4
         return
-    with pytest.raises(ValueError, match="column 'a'") as caught:
+    with value_error("column 'a'") as caught:
         convert()
     assert all(repr(cell) in str(caught.value) for cell in expected)
 
@@ -602,20 +603,16 @@ def test_a_folder_without_room(folder):
     written(pd.concat([FRAME[["a", "b", "y"]]] * 500), "t.csv")
     (folder / "cache").mkdir()
     before = set(folder.rglob("*"))
-    with pytest.raises(ValueError, match="cannot be written to 'nowhere': No such file"):
+    with value_error("cannot be written to 'nowhere': No such file"):
         convert_table("t.csv", target="y", cache_dir="nowhere")
-    with pytest.raises(ValueError, match="cannot be written to 't.csv': Not a directory"):
+    with value_error("cannot be written to 't.csv': Not a directory"):
         convert_table("t.csv", target="y", cache_dir="t.csv")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))  # as a disk that fills up
     try:
-        with pytest.raises(
-            ValueError, match="cannot be written to 'cache': File too large. Name another"
-        ):
+        with value_error("cannot be written to 'cache': File too large. Name another"):
             convert_table("t.csv", target="y", cache_dir="cache")
-        with pytest.raises(
-            ValueError, match="`sites_dir`: 'cache/sites-.*' cannot be written to: .* Name another"
-        ):
+        with value_error("`sites_dir`: 'cache/sites-.*' cannot be written to: .* Name another"):
             DiskSiteStore("cache").append((np.zeros(100_000),))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -635,7 +632,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
     (file,) = reader.table_files(path, False, ".", None)
     assert len([*file.frames(["a"])]) == 1
     path.write_text("a,y\n1,2\n2,3\n3,4\n")
-    with pytest.raises(ValueError, match="growing.csv' changed while it was read"):
+    with value_error("growing.csv' changed while it was read"):
         [*file.frames(["a"])]
 
 
@@ -643,7 +640,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 def test_words_do_not_say_which_durations_had_ended(tmp_path, words):
     file = tmp_path / "t.csv"
     file.write_text("t,x,fate\n1,2," + "\n3,4,".join(words.split(",")) + "\n")
-    with pytest.raises(ValueError, match=r"'fate' holds text.* 1 \(or true\) where a duration had"):
+    with value_error(r"'fate' holds text.* 1 \(or true\) where a duration had"):
         convert_table(file, "t", censored="fate")
 
 
@@ -651,7 +648,7 @@ def test_a_table_of_too_many_columns_is_refused(tmp_path):
     file = tmp_path / "t.csv"
     names = ",".join(f"c{d}" for d in range(100_002))
     file.write_text(names + "\n" + "1," * 100_001 + "1\n")
-    with pytest.raises(ValueError, match="t.csv' has 100001 columns; at most 100000 are read"):
+    with value_error("t.csv' has 100001 columns; at most 100000 are read"):
         convert_table(file, "c0")
 
 

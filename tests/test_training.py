@@ -7,6 +7,7 @@ from itertools import count
 
 import numpy as np
 import pytest
+from conftest import value_error
 from laws.adapter import ended
 from numpy.testing import assert_array_equal
 from reference import dense
@@ -283,7 +284,7 @@ def test_training_ends_before_the_first_evaluation_after_its_time(rows, monkeypa
     assert resumed.converged
     assert resumed.log_evidence == whole.log_evidence
     assert resumed.counts == whole.counts
-    with pytest.raises(ValueError, match="other data or arguments"):
+    with value_error("other data or arguments"):
         trained(start(), ArraySource(DATA.X, -DATA.y, piece_rows=25), **saved)
 
 
@@ -326,9 +327,7 @@ def test_a_limit_of_time_holds_within_a_pass_over_the_rows(monkeypatch):
     model.training = LBFGS(max_time=3.0)
     looks = count(options.perf_counter() + 1.0)  # a second apart
     monkeypatch.setattr(options, "perf_counter", looks.__next__)
-    with pytest.raises(
-        ValueError, match=r"`max_time` is 3 s: after 1. s no pass over the 600 rows"
-    ):
+    with value_error(r"`max_time` is 3 s: after 1. s no pass over the 600 rows"):
         model.fit(X, labels)
     assert len(model.classes_) == 2  # those of before
 

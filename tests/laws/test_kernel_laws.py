@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from conftest import value_error
 from reference.compare import differences, error, slopes
 
 from sparse_pep.estimators.config import from_config, to_config
@@ -304,7 +305,7 @@ def test_a_large_offset_changes_nothing(name):
 def test_parameters_must_be_positive_and_finite(kind, value):
     assert kind.trained
     for name in kind.trained:
-        with pytest.raises(ValueError, match=name):
+        with value_error(name):
             kind(**{name: value})
 
 
@@ -323,9 +324,7 @@ DESCRIPTIONS += [
 
 @pytest.mark.parametrize("what, config", DESCRIPTIONS)
 def test_a_description_of_nothing_is_refused(what, config):
-    with pytest.raises(
-        ValueError, match=f"its `{what}` is described by .* known kinds.*(StudentT|Matern32)"
-    ):
+    with value_error(f"its `{what}` is described by .* known kinds.*(StudentT|Matern32)"):
         from_config(config, what)
 
 

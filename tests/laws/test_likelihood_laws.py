@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 import pytest
+from conftest import value_error
 from reference import quantiles as exact
 from reference import tilted as reference
 from reference.compare import error
@@ -316,9 +317,8 @@ def test_check_names_the_row_of_what_it_refuses(likelihood, ys, refused):
     assert checked.dtype == float
     assert checked.tolist() == ys
     for bad in refused:
-        with pytest.raises(
-            ValueError,
-            match=rf"'{likelihoods.base.typed_name(type(likelihood).__name__)}'.* in row "
+        with value_error(
+            rf"'{likelihoods.base.typed_name(type(likelihood).__name__)}'.* in row "
             rf"{len(ys)}\b.*, 2 such",
         ):
             likelihood.check([*ys, bad, ys[0], bad])
@@ -686,9 +686,7 @@ def test_cut_points_from_targets_predict_the_frequencies():
     assert_allclose(
         start.predict_proba(np.zeros(1), np.ones(1))[0], [0.3, 0.6, 1e-6, 0.1], rtol=1e-4
     )
-    with pytest.raises(
-        ValueError, match="whole numbers from 0 for the likelihood 'ordinal'; got -1"
-    ):
+    with value_error("whole numbers from 0 for the likelihood 'ordinal'; got -1"):
         Ordinal.from_targets([0, -1])
 
 
@@ -722,14 +720,14 @@ def test_levels_are_kept_and_checked():
     assert LEVELS.with_parameters(LEVELS.parameters()).levels == LEVELS.levels
     gapped = Ordinal((-1.2, 0.8), levels=(-1.0, 0.0, 2.0))
     assert_array_equal(gapped.check(gapped.levels), gapped.levels)
-    with pytest.raises(ValueError, match="one of the levels 0.5, 10, 30 .* got 20.0 in row 1"):
+    with value_error("one of the levels 0.5, 10, 30 .* got 20.0 in row 1"):
         LEVELS.check([10.0, 20.0])
-    with pytest.raises(ValueError, match="`levels` must be increasing numbers, 3 for 2"):
+    with value_error("`levels` must be increasing numbers, 3 for 2"):
         Ordinal((-1.2, 0.8), levels=(0.0, 1.0))
 
 
 def test_limits_of_a_tobit_are_in_order():
-    with pytest.raises(ValueError, match="`low` must be below `high`; got 2 and 1"):
+    with value_error("`low` must be below `high`; got 2 and 1"):
         Tobit(1.0, 2.0, 1.0)
     assert_array_equal(Tobit(1.0, 0.0, 1.0).check([-3.0, 0.5, 7.0]), [0.0, 0.5, 1.0])
 
