@@ -108,7 +108,7 @@ def sizes(node: ast.AST) -> dict[str, int]:
 def places_beyond_limits(path: Path) -> list[Place]:
     """The functions and classes of a module that exceed a limit."""
     places = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         beyond = [f"{name} {size}" for name, size in sizes(node).items() if size > LIMITS[name]]
         if beyond:
             places.append(Place(f"{path.stem}.{node.name}", ", ".join(beyond)))
@@ -141,7 +141,7 @@ def signatures_with_any(tree: ast.Module) -> int:
 
 def totals(paths: list[Path]) -> dict[str, int]:
     """All measures of some modules, added up."""
-    texts = [path.read_text(encoding="utf-8") for path in paths]
+    texts = [path.read_text("utf-8") for path in paths]
     trees = [ast.parse(text) for text in texts]
     return {
         "tokens": sum(map(tokens, texts)),

@@ -12,6 +12,7 @@ import pytest
 from conftest import value_error
 from laws.adapter import ended
 from laws.problems import BLOCKS, PROBLEMS, N, X
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from reference.compare import error
 from sklearn.base import clone
@@ -41,7 +42,7 @@ from sparse_pep.training.stochastic import (
 )
 
 JITTER = 1e-8
-rng = np.random.default_rng(5)
+rng = default_rng(5)
 ROWS = np.array_split(rng.permutation(N), 3)  # of 7, 7 and 6: not all alike
 CASES = [name for name, problem in PROBLEMS.items() if problem.gaussian or not problem.tight]
 
@@ -57,11 +58,7 @@ class Case:
         self.power = problem.common_power
         self.model = problem.model
         self.data = Rows(**problem.data)
-        rows = (
-            random_batches(N, 7, np.random.default_rng(0), BLOCKS)
-            if "blocks" in problem.data
-            else ROWS
-        )
+        rows = random_batches(N, 7, default_rng(0), BLOCKS) if "blocks" in problem.data else ROWS
         self.memory = None
         if earlier:
             before = Rows(X[::2] + 0.3, problem.y[::2])
@@ -265,7 +262,7 @@ def test_inducing_inputs_move_in_units_of_the_inputs_and_the_rate_falls_to_nothi
 
 
 MANY_X, MANY_Y = banana_like(300, seed=1)
-MANY_Y = np.where(np.random.default_rng(3).uniform(size=300) < 0.1, -1, 1) * MANY_Y.astype(float)
+MANY_Y = np.where(default_rng(3).uniform(size=300) < 0.1, -1, 1) * MANY_Y.astype(float)
 MANY = Rows(MANY_X, MANY_Y)
 START = Model(SquaredExponential(2.0, np.array([1.0, 1.0])), InducingPoints(MANY_X[::25]), Probit())
 

@@ -121,6 +121,6 @@ def is_module(name):
 @pytest.mark.parametrize("path", TOOLS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_tools_use_names_that_the_package_has(path):
     """Most of a tool runs for hours, so a name that has left would be found late."""
-    for module, name in imported_names(ast.parse(path.read_text(encoding="utf-8"))):
+    for module, name in imported_names(ast.parse(path.read_text("utf-8"))):
         thing = importlib.import_module(module)
         assert hasattr(thing, name) or is_module(f"{module}.{name}"), f"{module}.{name}"

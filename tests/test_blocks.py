@@ -4,6 +4,7 @@ with blocks.
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from reference.compare import error
 from reference.problems import SearchedGaussian
 
@@ -84,7 +85,7 @@ def evidence_of(likelihood=None, **columns):
             "`weight` must be the same for all data of a block.*in block 0",
         ),
         *[
-            (lambda size=size: clustered_blocks(X6, size, np.random.default_rng(0)), "size")
+            (lambda size=size: clustered_blocks(X6, size, default_rng(0)), "size")
             for size in (0, -1)
         ],
     ],
@@ -95,8 +96,8 @@ def test_blocks_that_do_not_fit(work, words):
 
 
 def test_clusters_are_small_close_together_and_repeatable():
-    X = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 1e3]
-    blocks, again = (clustered_blocks(X, 17, np.random.default_rng(3)) for _ in range(2))
+    X = default_rng(0).normal(size=(200, 2)) * [1.0, 1e3]
+    blocks, again = (clustered_blocks(X, 17, default_rng(3)) for _ in range(2))
     np.testing.assert_array_equal(blocks.labels, again.labels)
     assert blocks.sizes.max() <= 17
     within = sum(
@@ -107,14 +108,14 @@ def test_clusters_are_small_close_together_and_repeatable():
 
 def test_clusters_of_equal_inputs_are_cut():
     X = np.repeat([[0.0], [1.0]], [20, 3], axis=0)
-    assert sorted(clustered_blocks(X, 8, np.random.default_rng(0)).sizes) == [3, 6, 7, 7]
-    assert clustered_blocks(np.ones((5, 2)), 9, np.random.default_rng(0)).sizes.tolist() == [5]
+    assert sorted(clustered_blocks(X, 8, default_rng(0)).sizes) == [3, 6, 7, 7]
+    assert clustered_blocks(np.ones((5, 2)), 9, default_rng(0)).sizes.tolist() == [5]
 
 
 @pytest.mark.parametrize("seed", [2376, 2404, 2856])
 def test_log_determinant_of_what_is_hardly_a_covariance(seed):
     """I + S with an eigenvalue of some 1e-15: elimination may round a pivot of S to -1."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     q, _ = np.linalg.qr(rng.normal(size=(6, 6)))
     values = np.array([1 - 1e-16 * rng.integers(1, 40), 0.5, 0.3, 0.2, 0.1, 0.1])
     S = -(q * values) @ q.T
@@ -140,7 +141,7 @@ def test_negative_variances_are_counted_and_set_to_zero():
 )
 @pytest.mark.parametrize("size", [1, 2, 7, 60])
 def test_blocks_of_a_kernel_and_the_way_back(kernel, size):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(130, 2))
     members = rng.permutation(130)[: 130 // size * size].reshape(-1, size)
     Kbb, pull = within_blocks(kernel, X, members)
@@ -159,7 +160,7 @@ class Data:
     """Inputs in pairs, targets of several kinds, a model for each likelihood."""
 
     def __init__(self, N=12, M=4):
-        rng = np.random.default_rng(0)
+        rng = default_rng(0)
         self.X = np.sort(rng.uniform(0, 5, size=N))[:, None]
         f = 1.5 * np.sin(2 * self.X[:, 0])
         self.features = InducingPoints(np.linspace(0.3, 4.7, M)[:, None])
@@ -198,7 +199,7 @@ def test_start_from_which_some_block_has_no_distribution(likelihood):
 
 
 def test_large_variance_and_flipped_labels_settle():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = np.sort(rng.uniform(0, 10, size=150))[:, None]
     y = np.where(np.sin(X[:, 0]) > 0, 1.0, -1.0) * np.where(rng.uniform(size=150) < 0.1, -1, 1)
     features = InducingPoints(np.linspace(0.5, 9.5, 8)[:, None])
@@ -221,9 +222,9 @@ def test_held_out_rows_leave_the_others_in_their_blocks(likelihood):
     data = piece._replace(weight=weight)
     options = TrainingOptions(LBFGS(max_iter=4))
     chosen, best, sweep = held_out_power(
-        model, Problem(data, jitter=1e-8), options, np.random.default_rng(3), powers=powers
+        model, Problem(data, jitter=1e-8), options, default_rng(3), powers=powers
     )
-    order = np.random.default_rng(3).permutation(np.flatnonzero(weight))
+    order = default_rng(3).permutation(np.flatnonzero(weight))
     # of 48 rows a fifth
     judges = order[:10]
     learners = order[10:]

@@ -29,7 +29,7 @@ pytest.importorskip("nbdev", reason="the site is built with the development depe
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
 
-PROBE = Path(__file__).with_name("probe.js").read_text(encoding="utf-8")
+PROBE = Path(__file__).with_name("probe.js").read_text("utf-8")
 WORDS = [
     "log1p_ratio",
     "notation",
@@ -51,7 +51,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 # A page as Quarto makes it, as far as it decides how ours looks: class names, rules that ours must
 # win against, hard cases.
-QUARTO = Path(__file__).with_name("quarto.html").read_text(encoding="utf-8")
+QUARTO = Path(__file__).with_name("quarto.html").read_text("utf-8")
 FORMULA = " + ".join(f"\\mathbf K_{{{n}}}^{{-1}}\\log p(y_{{{n}}})" for n in range(6))
 LONG_NAME = "log_marginal_likelihood_gradient" * 3
 HARD = f"""The class
@@ -81,7 +81,7 @@ def write_hard_page(folder, site, dark):
     picture = next(site.rglob("*.png")).relative_to(site).as_posix()
     page = QUARTO.replace("SCHEME", "dark" if dark else "light").replace("BODY", text)
     page = page.replace("figure.png", f"some/where/{picture}")
-    (folder / "quarto.html").write_text(page, encoding="utf-8")
+    (folder / "quarto.html").write_text(page, "utf-8")
 
 
 def write_probe(folder, dark):
@@ -93,7 +93,7 @@ def write_probe(folder, dark):
     script = "".join(f"const {name} = {json.dumps(it)};" for name, it in constants.items()) + PROBE
     frames = '<iframe style="height:800px"></iframe><iframe></iframe>'
     page = f"<!DOCTYPE html><body><script>{script}</script>{frames}"
-    (folder / "probe.html").write_text(page, encoding="utf-8")
+    (folder / "probe.html").write_text(page, "utf-8")
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def requests(folder):
     """The addresses that pages asked for, which have a page as initiator; Chromium asks for things
     of its own.
     """
-    log = json.loads((folder / "net.json").read_text(encoding="utf-8"))
+    log = json.loads((folder / "net.json").read_text("utf-8"))
     events = [event.get("params", {}) for event in log["events"]]
     of_pages = [one for one in events if one.get("initiator", "not an origin") != "not an origin"]
     return {event["url"] for event in of_pages if "url" in event}

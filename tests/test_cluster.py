@@ -25,6 +25,7 @@ from conftest import value_error
 from dask import dataframe as dd
 from distributed import Client, LocalCluster, default_client
 from distributed.comm import CommClosedError
+from numpy.random import default_rng
 
 from sparse_pep import SparsePEPRegressor
 from sparse_pep.data import cluster as module
@@ -48,7 +49,7 @@ ALONE = {
 N = 1200
 D = 2
 PIECES = 6
-rng = np.random.default_rng(0)
+rng = default_rng(0)
 X = rng.uniform(-2.0, 2.0, size=(N, D))
 y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=N)
 labels = np.where(y + 0.3 * rng.normal(size=N) > 0.0, 1.0, -1.0)
@@ -259,7 +260,7 @@ def test_chains_are_cut_and_the_scheduler_forgets_what_is_not_needed(client, sou
         source.total(count),
         list(source.each(count)),
         source.fingerprint(),
-        source.sample(5, np.random.default_rng(0)),
+        source.sample(5, default_rng(0)),
     )
     unfinished = source.each(count)
     next(unfinished)
@@ -521,7 +522,7 @@ def test_worker_killed_in_the_middle_of_a_search(processes):
 
 
 def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
-    words = np.random.default_rng(1).choice(["u", "v", "w"], N)
+    words = default_rng(1).choice(["u", "v", "w"], N)
     mixed = TABLE.assign(
         word=words, day=pd.date_range("2020-01-01", periods=N), note=[f"n{k}" for k in range(N)]
     )

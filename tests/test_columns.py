@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from conftest import value_error
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
@@ -32,7 +33,7 @@ from sparse_pep.training import LBFGS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 N = 120
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 TABLE = pd.DataFrame(
     {
         "row_nr": np.arange(N) + 7,
@@ -206,7 +207,7 @@ def test_a_category_that_the_user_names_is_kept():
 
 
 def test_many_levels_are_learned():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     store = rng.integers(0, 40, 2000)
     table = pd.DataFrame({"x": rng.uniform(size=2000), "store": [f"S{k}" for k in store]})
     y = 5.0 * rng.normal(size=40)[store] + 0.3 * rng.normal(size=2000)
@@ -215,7 +216,7 @@ def test_many_levels_are_learned():
 
 
 def test_levels_have_functions_of_their_own_beside_one_that_they_share():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     store = rng.integers(0, 60, 2400)
     x = rng.uniform(size=2400)
     table = pd.DataFrame({"x": x, "store": [f"S{k}" for k in store]})
@@ -553,9 +554,7 @@ def test_a_later_table_that_does_not_fit(model, case):
 
 
 def test_gaps_in_an_array_are_those_of_a_frame():
-    X = np.where(
-        np.arange(60).reshape(20, 3) % 7 == 3, np.nan, np.random.default_rng(0).normal(size=(20, 3))
-    )
+    X = np.where(np.arange(60).reshape(20, 3) % 7 == 3, np.nan, default_rng(0).normal(size=(20, 3)))
     assert_array_equal(
         *(
             SparsePEPRegressor(training=None, n_inducing=4, random_state=0)

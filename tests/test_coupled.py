@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import exact_numbers
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from reference import multiclass as reference
 from scipy.special import log_softmax, logsumexp
@@ -58,7 +59,7 @@ def test_exact_numbers(case):
 
 def cavities(C, n, seed, obtuse=False):
     """Random labels, means (C, n) and covariances (C, C, n) of classes."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     root = rng.normal(size=(n, C - 1, C - 1)) * rng.uniform(0.3, 2.0, (n, 1, 1))
     cov = 0.3 * np.moveaxis(root @ root.swapaxes(1, 2), 0, -1)
     cov += rng.uniform(0.2, 3.0, n) * np.eye(C - 1)[:, :, None]
@@ -120,7 +121,7 @@ def test_two_classes_are_one_function():
 
 def problem(C, n=30, power=0.5, seed=0, variance=3.0):
     """A model of C classes, and rows with weights and powers of their own."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.normal(size=(n, 2))
     y = np.argmax(X @ rng.normal(size=(2, C)) * 1.5 + rng.gumbel(size=(n, C)), axis=1)
     model = Model(
@@ -153,7 +154,7 @@ def test_the_gradient_is_that_of_differences(C, power):
     model, data = problem(C, power=power)
     fit, gradient = model_gradient(model, data, tol=1e-10)
     assert fit.converged
-    rng = np.random.default_rng(C)
+    rng = default_rng(C)
     direction = rng.normal(size=len(model.theta))
     h = 1e-4
     values = [
@@ -186,7 +187,7 @@ def test_two_classes_are_the_logit_with_twice_the_kernel():
 def test_the_order_of_classes_does_not_matter(C):
     model, data = problem(C)
     fit, gradient = model_gradient(model, data, tol=1e-12)
-    order = np.random.default_rng(C).permutation(C)
+    order = default_rng(C).permutation(C)
     turned = replace(data, rows=data.rows._replace(y=order[data.rows.y.astype(int)].astype(float)))
     other, slopes = model_gradient(model, turned, tol=1e-12)
     assert_allclose(other.log_evidence, fit.log_evidence, rtol=1e-10)
@@ -202,7 +203,7 @@ def test_the_order_of_classes_does_not_matter(C):
 @pytest.mark.parametrize("C", [2, 3])
 def test_at_power_0_the_evidence_is_a_lower_bound(C):
     """The exact evidence is an average over draws from the posterior."""
-    rng = np.random.default_rng(C)
+    rng = default_rng(C)
     X = rng.normal(size=(7, 1))
     y = rng.integers(C, size=7)
     kernel = SquaredExponential(4.0, 1.0)
@@ -273,7 +274,7 @@ def test_a_row_is_left_out_with_its_whole_site():
 
 
 def three_classes(**options):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(60, 2))
     y = np.argmax(X @ rng.normal(size=(2, 3)) * 2.0 + rng.gumbel(size=(60, 3)), axis=1)
     return X, y, SparsePEPClassifier(n_inducing=6, random_state=0, **options)
@@ -323,7 +324,7 @@ def test_more_than_three_classes_train_in_rounds(monkeypatch):
         return search(shards, Kuu, options)
 
     monkeypatch.setattr(models, "fixed_point", watched)
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     X = rng.normal(size=(120, 2))
     y = np.argmax(X @ rng.normal(size=(2, 5)) * 3.0 + rng.gumbel(size=(120, 5)), axis=1)
     model = SparsePEPClassifier(n_inducing=8, random_state=0).fit(X, y)
@@ -340,7 +341,7 @@ def test_more_than_three_classes_train_in_rounds(monkeypatch):
     )
     theta = to_vector(model.parameters())
     gradient = to_vector(model.log_marginal_likelihood_gradient())
-    h = 1e-4 * np.sign(np.random.default_rng(2).normal(size=len(theta)))
+    h = 1e-4 * np.sign(default_rng(2).normal(size=len(theta)))
     values = [model.log_marginal_likelihood(theta + step * h) for step in (-1, 1)]
     assert_allclose(values[1] - values[0], 2.0 * gradient @ h, rtol=1e-4, atol=1e-9)
 

@@ -27,7 +27,7 @@ def paper():
     path = path / "power_ep.tex" if path.is_dir() else path
     if not path.is_file():
         pytest.skip("SPARSE_PEP_PAPER does not name the paper's source")
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text("utf-8")
     return re.sub(r"(?<!\\)%.*", "", text[text.index(r"\begin{document}") :])
 
 
@@ -60,7 +60,7 @@ each_entry = pytest.mark.parametrize("key", BY_KEY)
 @cache
 def page(name):
     """The text of a notebook."""
-    return (ROOT / "nbs" / f"{name}.ipynb").read_text(encoding="utf-8")
+    return (ROOT / "nbs" / f"{name}.ipynb").read_text("utf-8")
 
 
 def pages_of(key):
@@ -118,7 +118,7 @@ def test_what_is_computed_is_tested(key):
     assert entry["function"] == "-" or entry["test"] != "-"
     if entry["test"] != "-":
         path, name = entry["test"].split("::")
-        assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8")
+        assert f"\ndef {name}(" in (ROOT / path).read_text("utf-8")
 
 
 def test_keys_are_unique_and_tags_are_entries_of_the_list():
@@ -168,7 +168,7 @@ def test_the_page_evaluates_every_erratum():
 
 def lines_of_the_tables():
     """The lines of the tables that the page on equations shows, without their heads."""
-    page = json.loads((ROOT / "nbs" / "about/equations.ipynb").read_text(encoding="utf-8"))
+    page = json.loads((ROOT / "nbs" / "about/equations.ipynb").read_text("utf-8"))
     outputs = [output for cell in page["cells"] for output in cell.get("outputs", [])]
     tables = ["".join(output["data"]["text/markdown"]).splitlines() for output in outputs]
     return [line for table in tables for line in table[2:]]
@@ -228,11 +228,11 @@ def test_docstrings_cite_the_numbers_of_the_map():
     for path in (ROOT / "sparse_pep").rglob("*.py"):
         for number, paper in re.findall(
             r"Equation\s+([\d.a-z]*\d)\s+of\s+the\s+site(?:,\s+([\d–]+)\s+of\s+the\s+paper)?",
-            path.read_text(encoding="utf-8"),
+            path.read_text("utf-8"),
         ):
             pages = {page for page, one in ours.values() if one == number}
             assert pages & set(
-                re.findall(r"%% (?:\.\./)+nbs/(\S+ipynb)", path.read_text(encoding="utf-8"))
+                re.findall(r"%% (?:\.\./)+nbs/(\S+ipynb)", path.read_text("utf-8"))
             ), (path.name, number, "is on no page of this module")
             assert not paper or (number, paper) in theirs, (path.name, number, paper)
             cited += 1

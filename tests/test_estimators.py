@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 from conftest import value_error
 from laws.adapter import ended
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
 from reference.compare import error
 from sklearn.base import clone
@@ -57,7 +58,7 @@ from sparse_pep.training import LBFGS, Adam, run
 from sparse_pep.training.lbfgs import SITE_TOL
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 X = RNG.uniform(-3, 3, size=(40, 2))
 y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40)
 X_TEST = RNG.uniform(-3, 3, size=(7, 2))
@@ -65,7 +66,7 @@ KERNEL = SquaredExponential(1.2, [0.9, 2.0])
 KEPT = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "training": None}
 SIDE = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
 THIRD = np.digitize(X[:, 0], [-1.0, 1.0])
-COUNTS = np.random.default_rng(1).poisson(np.exp(1.0 + y))
+COUNTS = default_rng(1).poisson(np.exp(1.0 + y))
 BLOCKS = np.repeat(np.arange(8), 5)[RNG.permutation(40)]
 ADAM = {"training": Adam(batch_size=15, n_epochs=8), "n_inducing": 6, "random_state": 0}
 
@@ -990,7 +991,7 @@ def test_bounds_hold_the_exact_evidence_between_them():
 def test_a_mean_alone_is_the_one_beside_a_deviation_and_takes_no_variance(
     name, outputs, monkeypatch
 ):
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     X = rng.uniform(size=(60, 2))
     columns = [7.0 + np.sin(5.0 * x) for x in rng.uniform(size=(outputs, 60))]
     kind = SparsePEPRegressor() if name == "gaussian" else SparsePEP(likelihood=name)
@@ -1118,12 +1119,12 @@ def test_summary_says_what_was_fitted_and_how_it_ended(kind, targets):
 
 def close_points(number):
     """A model whose inducing points nearly coincide."""
-    places = X[:1] + 1e-9 * np.random.default_rng(0).normal(size=(number, 2))
+    places = X[:1] + 1e-9 * default_rng(0).normal(size=(number, 2))
     return fixed_model(features=InducingPoints(places))
 
 
 def wide(n_lengthscales, **arguments):
-    inputs = np.tile(X, 30) + np.random.default_rng(0).normal(size=(40, 60))
+    inputs = np.tile(X, 30) + default_rng(0).normal(size=(40, 60))
     model = SparsePEPRegressor(
         **{"n_inducing": 3, "training": LBFGS(max_iter=2), "random_state": 0} | arguments
     ).fit(inputs, y)
@@ -1142,7 +1143,7 @@ def level(kind, targets):
 
 def curve(noise="plain", n_inducing=20, fit=None):
     """A model of a sine in noise of this kind, fitted in this way."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     x = rng.uniform(-3.0, 3.0, (400, 1))
     z = rng.standard_t(3, 400) if noise == "heavy" else rng.normal(size=400)
     targets = np.sin(2.0 * x[:, 0]) + (np.exp(x[:, 0] - 1.0) if noise == "varying" else 0.2) * z
@@ -1290,7 +1291,7 @@ def test_adam_says_whether_it_was_still_rising_and_shows_progress_if_asked(
 
 @pytest.mark.parametrize("width, noise", [(1e-5, 0.1), (1e-9, 0.0)])
 def test_fractions_in_a_narrow_band(width, noise):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.uniform(-2, 2, (60, 2))
     f = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
     y = 0.5 + width * (f + noise * rng.normal(size=60))
@@ -1345,7 +1346,7 @@ def test_targets_that_look_like_labels_are_fitted_with_a_warning(y, words):
     ("noise", "page"), [(0.3, "Noise that explodes"), (1e-4, "How many inducing points")]
 )
 def test_advice_on_points_names_a_page_that_fits_the_noise(noise, page):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = np.sort(rng.uniform(0.0, 10.0, (60, 1)), axis=0)
     y = np.sin(4.0 * X[:, 0])
     kernel = SquaredExponential(1.0, 0.3)
@@ -1364,7 +1365,7 @@ def advised(model):
 
 def runs_of_simulator(n_rows, seed=0):
     """A smooth function of four inputs without noise."""
-    inputs = np.random.default_rng(seed).uniform(size=(n_rows, 4))
+    inputs = default_rng(seed).uniform(size=(n_rows, 4))
     return inputs, np.sin(3.0 * inputs @ [1.0, 0.7, 0.4, 0.2]) + inputs[:, 0] * inputs[:, 1]
 
 
@@ -1392,7 +1393,7 @@ def test_advice_to_have_more_points_helps_where_it_is_followed():
 
 @pytest.mark.parametrize("likelihood", ["student_t", "heteroscedastic_gaussian"])
 def test_advice_on_noise_raises_the_log_density_where_it_is_followed(likelihood):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
 
     def drawn(n_rows):
         X = rng.uniform(0.0, 6.0, (n_rows, 1))
@@ -1410,7 +1411,7 @@ def test_advice_on_noise_raises_the_log_density_where_it_is_followed(likelihood)
 
 
 def test_advice_on_the_jitter_lowers_the_error_where_it_is_followed():
-    X = np.random.default_rng(0).uniform(size=(300, 1))
+    X = default_rng(0).uniform(size=(300, 1))
     given = {"n_inducing": 60, "random_state": 0}
     plain = SparsePEPRegressor(**given).fit(X, np.sin(40.0 * X[:, 0]))
     assert any("try a smaller `jitter`" in line for line in advised(plain))
@@ -1423,7 +1424,7 @@ def test_advice_on_the_jitter_lowers_the_error_where_it_is_followed():
 
 
 def test_advice_on_vanishing_noise_lowers_the_error_where_it_is_followed():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.uniform(0.0, 6.0, (560, 1))
     y = np.sin(4.0 * X[:, 0]) + 0.1 * rng.normal(size=560)
     errors = []
@@ -1452,7 +1453,7 @@ def test_advice_on_intervals_that_are_too_short_helps_where_it_was_followed(like
 
 
 def test_advice_to_have_fewer_points_costs_nothing_where_it_is_followed():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.uniform(size=(400, 1))
     y = np.sin(4.0 * X[:, 0]) + 0.2 * rng.normal(size=400)
     many = SparsePEPRegressor(n_inducing=60, random_state=0).fit(X[:200], y[:200])
@@ -1464,7 +1465,7 @@ def test_advice_to_have_fewer_points_costs_nothing_where_it_is_followed():
 
 
 def test_advice_on_lengthscales_raises_the_density_where_it_is_followed():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(240, 30))
     y = np.sin(X.sum(axis=1) / 4.0) + 0.3 * rng.normal(size=240)
     densities = []
@@ -1488,7 +1489,7 @@ def monthly_series(n_months):
     """Dates, and a rising wave of a year with noise that hangs together."""
     dates = pd.date_range("2000-01-15", periods=n_months, freq=pd.DateOffset(months=1))
     years = np.arange(n_months) / 12.0
-    noise = 0.1 * np.random.default_rng(0).normal(size=n_months)
+    noise = 0.1 * default_rng(0).normal(size=n_months)
     targets = 5.0 + 1.5 * years + np.sin(2.0 * np.pi * years) + noise
     return pd.DataFrame({"date": dates}), targets
 
@@ -1518,7 +1519,7 @@ def test_a_trend_keeps_its_lengthscale_and_later_rows_do_not_change_it():
 
 def test_gaps_and_other_columns_have_a_place_in_a_series():
     X, targets = monthly_series(60)
-    X = X.assign(rain=np.random.default_rng(1).normal(size=60))
+    X = X.assign(rain=default_rng(1).normal(size=60))
     rows = np.r_[0:20, 35:60]
     model = SparsePEPRegressor(kernel="trend+season", random_state=0).fit(
         X.iloc[rows], targets[rows] + X["rain"].iloc[rows]

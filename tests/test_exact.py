@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -16,9 +17,9 @@ from sparse_pep.datasets import list_datasets, load_regression
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.training import LBFGS
 
-X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(120, 2))
+X = default_rng(0).uniform(-2.0, 2.0, size=(120, 2))
 SMOOTH = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
-NOISY = SMOOTH + 0.1 * np.random.default_rng(1).normal(size=120)
+NOISY = SMOOTH + 0.1 * default_rng(1).normal(size=120)
 AUTO = {"n_inducing": "auto", "random_state": 0}
 
 
@@ -44,12 +45,12 @@ def test_jitter_is_lowered_below_a_small_noise():
 
 
 def test_jitter_stays_where_the_noise_is_larger():
-    noise = np.random.default_rng(3).normal(size=120)
+    noise = default_rng(3).normal(size=120)
     assert SparsePEPRegressor(**AUTO).fit(X, SMOOTH + noise).diagnostics_["jitter"] == 1e-8
 
 
 def test_the_exact_process_of_a_simulator_beats_trained_points():
-    new = np.random.default_rng(2).uniform(-1.8, 1.8, size=(300, 2))
+    new = default_rng(2).uniform(-1.8, 1.8, size=(300, 2))
     truth = np.sin(2.0 * new[:, 0]) + new[:, 1] ** 2
     errors = []
     for n_inducing in ("auto", 30):
@@ -65,7 +66,7 @@ def test_labels_have_a_point_at_every_row():
 
 def test_the_evidence_of_a_fit_whose_noise_vanishes_is_finite():
     """With more columns than few rows determine, the evidence may rise until no noise is left."""
-    wide = np.random.default_rng(0).normal(size=(30, 12))
+    wide = default_rng(0).normal(size=(30, 12))
     flat = np.maximum(wide[:, 0], 0.0)
     model = SparsePEPRegressor(**AUTO, kernel="se").fit(wide, flat)
     assert abs(model.log_marginal_likelihood_value_) < 1e3
@@ -86,7 +87,7 @@ def test_few_rows_have_the_exact_evidence_by_default():
 
 def test_few_rows_try_several_starts():
     """The first leads to a maximum where the curve is noise."""
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     inputs = rng.normal(size=(50, 4))
     targets = np.sin(3.0 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.normal(size=50)
     model = SparsePEPRegressor(random_state=0, n_inducing=50).fit(inputs, targets)
@@ -117,7 +118,7 @@ def test_points_of_few_labels_stay_where_they_are():
 
 
 def test_a_sample_of_more_rows_than_points_chooses_their_start():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     inputs = rng.normal(size=(200, 8))
     targets = np.sin(3.0 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.normal(size=200)
     model = SparsePEPRegressor(random_state=0).fit(inputs, targets)
@@ -127,7 +128,7 @@ def test_a_sample_of_more_rows_than_points_chooses_their_start():
 
 def test_known_noise_counts_where_no_other_is_left():
     model = SparsePEPRegressor(random_state=0, n_inducing=60)
-    noise = 0.1 * np.random.default_rng(3).normal(size=60)
+    noise = 0.1 * default_rng(3).normal(size=60)
     model.fit(X[:60], SMOOTH[:60] + noise, known_variance=np.full(60, 0.05))
     assert "exact" in model.diagnostics_
 
@@ -140,7 +141,7 @@ def test_a_summary_of_few_rows_does_not_advise_fewer_points():
 
 def test_runs_of_a_simulator_are_points_by_default():
     """From its first start, and its second, training on a sample ends where the curve is noise."""
-    runs = np.random.default_rng(0).uniform(-1.0, 1.0, (150, 3))
+    runs = default_rng(0).uniform(-1.0, 1.0, (150, 3))
     outcome = np.sin(3.0 * runs[:, 0]) + 2.0 * runs[:, 1] ** 2 + runs[:, 0] * runs[:, 2] ** 3
     model = SparsePEPRegressor(random_state=0).fit(runs, outcome)
     assert "exact: all 150 distinct rows" in str(model.summary())
@@ -149,7 +150,7 @@ def test_runs_of_a_simulator_are_points_by_default():
 
 
 def test_copies_of_rows_do_not_pass_for_a_simulator():
-    targets = np.sin(3.0 * X[:, 0]) + 0.3 * np.random.default_rng(1).normal(size=120)
+    targets = np.sin(3.0 * X[:, 0]) + 0.3 * default_rng(1).normal(size=120)
     repeated = np.vstack([X, X[:60]]), np.append(targets, targets[:60])
     assert len(SparsePEPRegressor(random_state=0).fit(*repeated).features_) == 100
 
@@ -157,7 +158,7 @@ def test_copies_of_rows_do_not_pass_for_a_simulator():
 @pytest.mark.parametrize("seconds", [1e-3, 60.0])
 def test_with_a_limit_of_time_auto_begins_as_the_default(seconds):
     """And then has the exact process, if there is time."""
-    wide = np.random.default_rng(5).normal(size=(120, 4))
+    wide = default_rng(5).normal(size=(120, 4))
     noisy = wide[:, 0] + NOISY
     ends = []
     for n_inducing in (100, "auto"):
@@ -175,7 +176,7 @@ def test_with_a_limit_of_time_auto_begins_as_the_default(seconds):
 
 
 def test_a_small_map_is_exact_by_default():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     places = rng.uniform(0.0, 6.0, size=(500, 2))
     heights = np.abs(np.sin(2.0 * places[:, 0])) + np.abs(places[:, 1] - 3.0)
     noisy = heights + 0.1 * rng.normal(size=500)

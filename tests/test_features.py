@@ -7,6 +7,7 @@ import tracemalloc
 import mpmath as mp
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from reference import dense
 from reference.compare import differences, error
 from reference.features import MaternSpace, covariances, point, slope_covariance, wave, window
@@ -36,7 +37,7 @@ from sparse_pep.likelihoods import Gaussian
 from sparse_pep.model import Model, model_evidence
 from sparse_pep.training import LBFGS
 
-RNG = np.random.default_rng(3)
+RNG = default_rng(3)
 X = RNG.normal(size=(6, 2))
 Z = RNG.normal(size=(4, 2))
 WIDTHS = RNG.uniform(0.2, 0.8, size=(4, 2))
@@ -154,7 +155,7 @@ def test_sums_over_points_are_near_the_integrals(p, D):
     """A Matérn process is a squared exponential one whose squared lengthscale is multiplied by a
     Gamma variable g.
     """
-    rng = np.random.default_rng(D)
+    rng = default_rng(D)
     nu = p - 0.5
     log_g = np.arange(-60.0, 4.0, 0.4)
     weight = 0.4 * np.exp(nu * (log_g + np.log(nu) - np.exp(log_g))) / float(mp.gamma(nu))
@@ -257,8 +258,8 @@ def test_no_array_for_each_dimension():
 
 # In models
 
-X_line = np.sort(np.random.default_rng(5).uniform(0.0, 6.0, size=40))[:, None]
-y_line = np.sin(2 * X_line[:, 0]) + 0.3 * np.random.default_rng(6).normal(size=40)
+X_line = np.sort(default_rng(5).uniform(0.0, 6.0, size=40))[:, None]
+y_line = np.sin(2 * X_line[:, 0]) + 0.3 * default_rng(6).normal(size=40)
 LINE = Rows(X_line, y_line)
 
 

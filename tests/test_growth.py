@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.sources import ArraySource
@@ -19,7 +20,7 @@ from sparse_pep.training import LBFGS, Adam, TrainingOptions, TrainingResult, st
 from sparse_pep.training.options import Clock
 from sparse_pep.training.strategies import Growth, Trial
 
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 X = RNG.uniform(0.0, 6.0, (120, 1))
 y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=120)
 
@@ -111,7 +112,7 @@ def growth(monkeypatch, values, gaps=None, passed=(), n_rows=1200):
     """`Growth` with made-up scores: the numbers of points tried, the number kept, and the end."""
     values = iter(values)
     gaps = iter(gaps or [np.inf] * 9)
-    rows = np.random.default_rng(0).uniform(0.0, 1200.0, (n_rows, 1))
+    rows = default_rng(0).uniform(0.0, 1200.0, (n_rows, 1))
     piece = Rows(rows, rows[:, 0])
     model = Model(SquaredExponential(1.0, 1.0), InducingPoints(rows[:100]), Gaussian(1.0))
     times = iter(passed)
@@ -132,7 +133,7 @@ def growth(monkeypatch, values, gaps=None, passed=(), n_rows=1200):
         lambda result, _: Trial(result, "log_density", next(values), next(gaps)),
     )
     strategy = Growth(piece, trained)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     found = strategy(model, Problem(piece), TrainingOptions(), rng, FakeClock(9.0))
     return tried, len(found.model.features), found
 
@@ -169,7 +170,7 @@ def test_rows_that_are_all_points_end_growth(monkeypatch):
 
 
 def test_many_rows_compare_ways_to_train_before_points_are_added():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     places = rng.uniform(0.0, 6.0, (1200, 1))
     targets = np.sin(places[:, 0]) + 0.1 * rng.normal(size=1200)
     model = SparsePEPRegressor(**AUTO).fit(places, targets)

@@ -4,6 +4,7 @@ its units.
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from reference import quantiles as exact
 from reference.compare import error
 
@@ -50,11 +51,11 @@ def test_finite_for_every_cavity(power):
 def test_samples_have_the_predicted_moments():
     f = np.repeat([[0.5], [1.2]], 40_000, axis=1)
     mean, var = LIKELIHOOD.predict(f[:, :1], np.zeros((2, 1)))
-    draws = LIKELIHOOD.sample(f, np.random.default_rng(0))
+    draws = LIKELIHOOD.sample(f, default_rng(0))
     assert abs(draws.mean() - mean[0]) < 5.0 * np.sqrt(var[0] / 40_000)
     assert abs(draws.var() / var[0] - 1.0) < 5.0 * np.sqrt(2.0 / 40_000)
     spread = np.array([[0.7], [0.9]])
-    g = 1.2 + np.sqrt(0.9) * np.random.default_rng(1).normal(size=400_000)
+    g = 1.2 + np.sqrt(0.9) * default_rng(1).normal(size=400_000)
     assert LIKELIHOOD.predict(f[:, :1], spread)[1][0] == pytest.approx(
         0.7 + LIKELIHOOD.noise(g).mean(), rel=0.01
     )
@@ -62,7 +63,7 @@ def test_samples_have_the_predicted_moments():
 
 def test_only_the_mean_has_the_units_of_y():
     """A model of (y - 5)/3 is that of y with parameters in other units; g has none."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.uniform(0.0, 5.0, (40, 1))
     X, y = (X - X.mean()) / X.std(), np.sin(X[:, 0]) * (1.0 + 0.3 * rng.normal(size=40))
     y = (y - np.mean(y)) / np.std(y)
@@ -99,7 +100,7 @@ def test_only_the_mean_has_the_units_of_y():
 
 
 def test_the_summary_says_that_the_posterior_is_a_product():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.uniform(0, 3, size=(20, 1))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=20)
     model = SparsePEP(

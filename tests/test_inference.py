@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from laws import adapter
 from laws.adapter import in_memory
+from numpy.random import default_rng
 from reference import limits
 from reference.compare import error
 from reference.problems import GRADIENTS, described
@@ -43,7 +44,7 @@ class SearchProblem:
 
 
 def small(likelihood, seed=0, N=25, M=5, variance=2.0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.uniform(-3, 3, size=(N, 1))
     y = likelihood.sample(1.5 * np.sin(1.7 * X[:, 0]), rng)
     return SearchProblem(
@@ -131,7 +132,7 @@ def test_changes_by_rounding_are_not_progress_that_can_be_lost(likelihood):
     only.
     """
     for seed in range(10):
-        rng = np.random.default_rng(seed)
+        rng = default_rng(seed)
         X = rng.normal(size=(8, 1))
         y = np.sign(rng.normal(size=8))
         fit = SearchProblem(SquaredExponential(), np.full((1, 1), 5.0), X, y, likelihood).search(
@@ -146,7 +147,7 @@ def test_changes_by_rounding_are_not_progress_that_can_be_lost(likelihood):
 )
 def test_noise_that_varies_strongly_does_not_lead_the_acceleration_astray(least, largest, power):
     X = np.linspace(-3.0, 3.0, 60)[:, None]
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     y = np.sin(2.0 * X[:, 0]) + np.exp(np.linspace(least, largest, 60)) * rng.normal(size=60)
     Z = np.linspace(-2.7, 2.7, 8)[:, None]
     problem = SearchProblem(SquaredExponential(), Z, X, y, HeteroscedasticGaussian())

@@ -118,7 +118,7 @@ def edges_of(tree, folder):
 
 @cache
 def tree_of(module):
-    return ast.parse(modules()[module].read_text(encoding="utf-8"))
+    return ast.parse(modules()[module].read_text("utf-8"))
 
 
 def graph_of(nodes):
@@ -154,7 +154,7 @@ def test_imports_go_downwards_and_from_inference_not_to_covariances():
 def code_cells():
     """The code cells of each page of the derivation, in the order of the pages."""
     cells = {
-        path.stem: json.loads(path.read_text(encoding="utf-8"))["cells"]
+        path.stem: json.loads(path.read_text("utf-8"))["cells"]
         for path in sorted((ROOT / "nbs").glob("[0-9]*_*.ipynb"))
     }
     return {
@@ -267,7 +267,7 @@ def test_cells_of_the_derivation_are_lessons():
     "path", sorted((ROOT / "nbs").rglob("*.ipynb")), ids=lambda path: path.stem
 )
 def test_long_exported_cells_have_one_definition(path):
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
         source = "".join(cell["source"])
         if source.startswith("#| export") and len(source.splitlines()) > 60:
             kinds = (ast.FunctionDef, ast.ClassDef)

@@ -7,6 +7,7 @@ import pytest
 from conftest import value_error
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from reference.compare import error, properties
 from scipy.linalg import solve_triangular
@@ -21,7 +22,7 @@ scales = st.sampled_from([1e-150, 1e-6, 1.0, 1e6, 1e150])
 
 def covariance(M, seed, decades=2.0):
     """A random covariance matrix (M, M) with eigenvalues from 1 down to 10^-decades."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     Q, _ = np.linalg.qr(rng.normal(size=(M, M)))
     K = (Q * 10.0 ** -np.linspace(0.0, decades, M)) @ Q.T
     return np.ascontiguousarray((K + K.T) / 2)
@@ -47,7 +48,7 @@ def test_factor_is_that_of_the_matrix(M, seed, scale):
 @given(sizes, seeds, st.sampled_from([0.0, 1e-8, 1e-2]))
 def test_units_of_each_variable_do_not_matter(M, seed, jitter):
     K = covariance(M, seed)
-    units = 10.0 ** np.random.default_rng(seed).integers(-8, 9, M)
+    units = 10.0 ** default_rng(seed).integers(-8, 9, M)
     scaled = factorise(units[:, None] * K * units, jitter)
     assert scaled.jitter == jitter
     assert error(scaled.lower / units[:, None], factorise(K, jitter).lower) < 1e-12
@@ -56,7 +57,7 @@ def test_units_of_each_variable_do_not_matter(M, seed, jitter):
 @properties
 @given(st.integers(2, 12), seeds, scales)
 def test_a_singular_matrix_is_factorised_with_the_least_jitter_that_works(M, seed, scale):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     v = rng.uniform(0.5, 2.0, size=(M, 1)) * rng.choice([-1.0, 1.0], size=(M, 1))
     K = scale * (v @ v.T)
     K -= 1e-15 * np.trace(K) * np.eye(M)  # surely not positive definite
@@ -66,7 +67,7 @@ def test_a_singular_matrix_is_factorised_with_the_least_jitter_that_works(M, see
 
 
 def test_escalation_starts_above_the_jitter_asked_for_and_goes_on_until_it_works():
-    Q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(4, 4)))
+    Q, _ = np.linalg.qr(default_rng(0).normal(size=(4, 4)))
     K = (Q * [1.0, 1.0, 1.0, -1e-5]) @ Q.T
     for asked in (0.0, 1e-7, 1e-6):
         used = factorise(K, asked).jitter
@@ -90,7 +91,7 @@ def test_a_variable_without_variance_takes_the_jitter_of_the_others():
 @properties
 @given(sizes, st.integers(0, 9), seeds, st.sampled_from([1.0, 8.0, 11.0]), st.booleans())
 def test_solve_lower_against_scipy(M, n, seed, decades, transpose):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     factor = factorise(covariance(M, seed, decades))
     right = rng.normal(size=(M, n))
     expected = solve_triangular(factor.lower, right, lower=True, trans=int(transpose))
@@ -107,7 +108,7 @@ def test_solve_lower_against_scipy(M, n, seed, decades, transpose):
 @properties
 @given(sizes, st.integers(0, 9), seeds, st.booleans())
 def test_weighted_columns_are_summed(M, n, seed, common):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     V = rng.normal(size=(M, n))
     S = np.zeros((M, M))
     weight = np.full(n, rng.choice([0.7, -0.7])) if common else rng.integers(-1, 3, size=n) * 0.3
@@ -150,7 +151,7 @@ def arrays(M, n, seed):
     """L (M, M), whose upper triangle must not be read, K (M, n), S (M, M), T (M, n), b (M,) and
     d (n,).
     """
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     shapes = (M, M), (M, n), (M, M), (M, n), (M,), (n,)
     L, *others = (rng.normal(size=shape) for shape in shapes)
     return [L + 4 * M * np.eye(M), *others]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from conftest import value_error
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.problems import described, labels_of
 from scipy.stats import norm
@@ -77,7 +78,7 @@ def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
 
 def small(targets="gaussian", seed=0, N=24):
     """A model with few inducing points, and its data."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = rng.uniform(0, 4, size=(N, 2))
     f = np.sin(3 * X[:, 0]) + X[:, 1]
     y = f + 0.2 * rng.normal(size=N)
@@ -96,7 +97,7 @@ def small(targets="gaussian", seed=0, N=24):
 @pytest.mark.parametrize("blocks", [None, np.arange(300) // 20])
 @pytest.mark.parametrize("D", [2, 6])  # a tree finds the neighbours, or a product
 def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, monkeypatch):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(300, D))
     X_test = rng.normal(size=(400, D))
     model = Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1))
@@ -182,7 +183,7 @@ def wavy(N=200):
     """A function that varies faster than six inducing points can follow, and labels of six
     intervals.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.uniform(0, 6, size=(N, 1))
     return (
         X,
@@ -266,7 +267,7 @@ def test_blocks_that_lose_much_are_a_warning():
     """At power 0 the sites of Poisson counts average over a large unexplained variance; at power
     0.5 they do not.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = np.sort(rng.uniform(0, 10, size=(100, 1)), axis=0)
     y = rng.poisson(np.exp(2.0 + 3.0 * np.sin(5 * X[:, 0])))
     model = SparsePEP(
@@ -398,7 +399,7 @@ def test_a_site_that_no_factor_on_f_can_have_counts_for_nothing():
 
 def test_leaving_one_out_uses_the_neighbours_that_predictions_use():
     """With Gaussian noise it is the prediction of a model that was not given the row."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.uniform(0.0, 6.0, (60, 1))
     y = np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=60)
     options = {

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from reference import multiclass as reference
 from reference.compare import error, gradient_error
@@ -21,7 +22,7 @@ POWERS = (0.0, 1e-6, 0.5, 1.0)
 
 
 def cases(n_classes, n, seed, spread=6.0, low=-3.0, high=1.5):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     mean = rng.uniform(-spread, spread, size=(n_classes, n))
     return rng.integers(n_classes, size=n), mean, 10 ** rng.uniform(low, high, mean.shape)
 
@@ -78,7 +79,7 @@ WIDTHS = {
 @pytest.mark.filterwarnings("error")
 def test_many_classes_and_widths_by_brute_force(n_classes, widths):
     var = np.resize(WIDTHS[widths], n_classes)
-    mean = np.random.default_rng(n_classes).normal(size=n_classes) * np.sqrt(np.median(var))
+    mean = default_rng(n_classes).normal(size=n_classes) * np.sqrt(np.median(var))
     y = n_classes // 2
     for power, expected in zip(
         (0.0, 0.5, 1.0), reference.by_heights(y, mean, var, (0.0, 0.5, 1.0)), strict=True
@@ -160,7 +161,7 @@ def test_mass_far_from_the_means(power):
 @pytest.mark.parametrize("power", [0.0, 0.5, "private"])
 @pytest.mark.parametrize("blocks", [None, np.arange(36) // 4], ids=["single", "blocks"])
 def test_taking_the_shared_shift_away_moves_no_fixed_point(blocks, power, monkeypatch):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     of_block = np.arange(36) // 4
     X = rng.uniform(-3.0, 3.0, (36, 2))
     y = rng.integers(0, 11, 36).astype(float)

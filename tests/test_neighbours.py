@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import exact_numbers
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error, slopes
 
@@ -36,7 +37,7 @@ KERNELS = {
     "matern32": Matern32,
     "matern52": Matern52,
 }
-RNG = np.random.default_rng(2)
+RNG = default_rng(2)
 X = RNG.uniform(0.0, 3.0, size=(60, 2))
 Y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.1 * RNG.normal(size=60)
 
@@ -137,7 +138,7 @@ def test_training_finds_the_noise_that_few_inducing_points_cannot_tell():
 @pytest.fixture(scope="module")
 def fitted():
     """An estimator that was trained on neighbours, with its data."""
-    inputs = np.random.default_rng(0).uniform(0.0, 30.0, size=(400, 1))
+    inputs = default_rng(0).uniform(0.0, 30.0, size=(400, 1))
     targets = np.sin(3.0 * inputs[:, 0])
     options = {"training": "neighbours", "n_inducing": 10, "random_state": 0}
     return SparsePEPRegressor(**options).fit(inputs, targets), inputs, targets
@@ -164,7 +165,7 @@ def test_later_data_keep_the_hyper_parameters(fitted):
 
 def noisy(seed=3):
     """Rows with a smooth function and noise of variance 0.01."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     inputs = rng.uniform(0.0, 5.0, size=(400, 2))
     return inputs, np.sin(2.0 * inputs[:, 0]) * np.cos(inputs[:, 1]) + 0.1 * rng.normal(size=400)
 

@@ -42,7 +42,7 @@ GREEK = """alpha beta gamma delta epsilon varepsilon zeta eta theta iota kappa
 
 def texts(page):
     """The markdown cells of a notebook, without code."""
-    for cell in json.loads((NBS / f"{page}.ipynb").read_text(encoding="utf-8"))["cells"]:
+    for cell in json.loads((NBS / f"{page}.ipynb").read_text("utf-8"))["cells"]:
         if cell["cell_type"] == "markdown":
             yield re.sub(r"```.*?```|`[^`]*`", "", "".join(cell["source"]), flags=re.DOTALL)
 

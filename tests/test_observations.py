@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import exact_numbers, value_error
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error
 
@@ -106,7 +107,7 @@ def test_exact_numbers_of_observations(kind, tolerance, case):
 # What rows of every kind have in an estimator, beside values; with scales s of the inputs and t of
 # the targets
 
-X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(12, 2))
+X = default_rng(0).uniform(-2.0, 2.0, size=(12, 2))
 F = np.sin(X[:, 0]) + 0.5 * X[:, 1]
 OTHER = X[::-1] + 0.1
 ALL = np.arange(12)
@@ -296,7 +297,7 @@ def test_values_that_are_repeated_at_one_place_are_one_place():
 
 def test_a_linear_mean_function_is_observed_through_every_functional():
     """What is left of the targets after the functionals of the mean has the same evidence."""
-    X = np.random.default_rng(3).uniform(-2.0, 2.0, size=(12, 2))
+    X = default_rng(3).uniform(-2.0, 2.0, size=(12, 2))
     rows = np.column_stack([X, 0.3 + 0.1 * X[:, ::-1], np.arange(12) % 4, np.zeros(12)])
     y = np.sin(X.sum(axis=1))
     kernel = Observed(SquaredExponential(1.3, 0.8), 2)
@@ -326,7 +327,7 @@ def f_of(x):
     return 5.0 + np.sin(2.0 * x[..., 0])
 
 
-RANDOM = np.random.default_rng(3)
+RANDOM = default_rng(3)
 PLACES = RANDOM.uniform(-2.0, 2.0, (60, 1))
 STRIPS = np.sort(RANDOM.uniform(-2.0, 2.0, (40, 2)), axis=1)
 LENGTH = STRIPS[:, 1:] - STRIPS[:, :1]
@@ -403,7 +404,7 @@ def test_sums_that_are_none_are_refused(points, weights, words):
 
 
 def test_slopes_are_asked_for_by_the_name_of_a_column():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     table = pd.DataFrame(rng.uniform(size=(30, 2)), columns=["dose", "age"])
     y = np.sin(3.0 * table["dose"]) + table["age"]
     model = SparsePEPRegressor(n_inducing=6, training=None).fit(table, y)
@@ -437,7 +438,7 @@ def draws_inside(area, n=60_000):
     """Uniform draws from the inside of an area, by the rule of odd crossings."""
     rings = [np.asarray(ring) for ring in rings_of(area)]
     corners = np.vstack(rings)
-    x = np.random.default_rng(0).uniform(corners.min(axis=0), corners.max(axis=0), (n, 2))
+    x = default_rng(0).uniform(corners.min(axis=0), corners.max(axis=0), (n, 2))
     inside = np.zeros(n, dtype=bool)
     for ring in rings:
         for a, b in zip(ring, np.roll(ring, -1, axis=0), strict=True):
@@ -542,7 +543,7 @@ def test_too_few_nodes_for_a_wide_box_are_warned_of():
 
 
 def test_polygons_have_enough_nodes_or_a_warning():
-    X = np.random.default_rng(0).uniform(0.0, 12.0, (60, 2))
+    X = default_rng(0).uniform(0.0, 12.0, (60, 2))
     settings = {"n_inducing": 10, "training": None, "standardize": False}
     model = SparsePEPRegressor(kernel=SquaredExponential(1.0, 1.0), **settings)
     model.fit(X, np.sin(X[:, 0]))
@@ -572,7 +573,7 @@ def test_a_fit_starts_well_where_only_totals_are_known():
     truth = lambda x: 50.0 + 5.0 * np.sin(x[..., 0] / unit) * np.cos(x[..., 1] / unit)
     sums = WeightedSum.over_boxes(unit * low, unit * (low + 1.0), total=True)
     totals = np.sum(sums.weights * truth(sums.points), axis=1)
-    totals = totals + 0.1 * unit**2 * np.random.default_rng(0).normal(size=36)
+    totals = totals + 0.1 * unit**2 * default_rng(0).normal(size=36)
     observed = replace(sums, y=totals)
     model = SparsePEPRegressor(n_inducing=20, random_state=0, training="lbfgs").fit([observed])
     mean, var = model.predict_f(unit * (low + 0.3))

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from reference.compare import error
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -30,7 +31,7 @@ from sparse_pep.model import Model, model_evidence
 from sparse_pep.training import LBFGS, Adam
 from sparse_pep.training.run import perturbed
 
-RNG = np.random.default_rng(0)
+RNG = default_rng(0)
 X = RNG.uniform(0.0, 6.0, size=(40, 2))
 F = np.sin(X[:, 0]) + 0.3 * X[:, 1]
 Y = np.column_stack([F, -0.8 * F]) + 0.1 * RNG.normal(size=(40, 2))
@@ -213,7 +214,7 @@ def test_the_noise_of_each_output_is_told_in_units_of_the_targets(way):
     ],
 )
 def test_the_noise_of_each_output_is_trained(way):
-    noisy = ALL + 0.5 * ROWS[:, 2] * np.random.default_rng(3).normal(size=len(ALL))
+    noisy = ALL + 0.5 * ROWS[:, 2] * default_rng(3).normal(size=len(ALL))
     low, high = (
         regressor(noise_variance=GroupedGaussian((0.1, 0.1), 2), **way).fit(ROWS, noisy).noise_std_
     )
@@ -223,16 +224,13 @@ def test_the_noise_of_each_output_is_trained(way):
 def test_a_restart_can_change_the_signs_of_the_weights():
     model = Model(KERNEL, InducingPoints(ROWS[::6]), Gaussian(0.1))
     weights = np.array(
-        [
-            perturbed(model, np.random.default_rng(seed)).kernel.kernels[1].weights[:, 0]
-            for seed in range(40)
-        ]
+        [perturbed(model, default_rng(seed)).kernel.kernels[1].weights[:, 0] for seed in range(40)]
     )
     at = KERNEL.kernels[1].weights[:, 0]
     assert np.all(weights != at)
     assert np.all(np.abs(weights.mean(axis=0) / at - 1.0) < 0.5)
     assert 0.05 < np.mean(np.prod(weights, axis=1) < 0.0) < 0.5
-    kept = perturbed(model, np.random.default_rng(0), {"kernel.1.weights"})
+    kept = perturbed(model, default_rng(0), {"kernel.1.weights"})
     np.testing.assert_array_equal(kept.kernel.kernels[1].weights[:, 0], at)
     assert kept.kernel.kernels[1].variance[0] != KERNEL.kernels[1].variance[0]
 

@@ -33,7 +33,7 @@ PAGES = {
 
 def figure(name):
     """The form that the page spells out, a static picture below it, and the script."""
-    cells = json.loads((ROOT / "nbs" / PAGES[name]).read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "nbs" / PAGES[name]).read_text("utf-8"))["cells"]
     texts = ["".join(cell["source"]) for cell in cells]
     form = next(found for text in texts if (found := re.search(r"<form.*</form>", text, re.DOTALL)))
     picture = '<div class="cell-output"><img alt="still"></div>'
@@ -186,7 +186,7 @@ def test_a_frame_is_ready_within_a_sixtieth_of_a_second(tmp_path):
 
 
 def test_the_code_is_short_plain_and_needs_no_network():
-    lines = SCRIPT.read_text(encoding="utf-8").splitlines()
+    lines = SCRIPT.read_text("utf-8").splitlines()
     assert len(lines) <= 300
     assert max(map(len, lines)) <= 100
     text = "\n".join(lines)
@@ -194,7 +194,7 @@ def test_the_code_is_short_plain_and_needs_no_network():
 
 
 def test_both_builders_put_the_script_beside_the_pages():
-    named = yaml.safe_load((ROOT / "_quarto.yml").read_text(encoding="utf-8"))
+    named = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))
     assert SCRIPT.name in named["project"]["resources"]
     assert SCRIPT.name in ASSETS
     assert SCRIPT.name in STYLES, "staged for Quarto"

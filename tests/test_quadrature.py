@@ -5,6 +5,7 @@ is left to integrate.
 import mpmath
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from reference.compare import error
 
@@ -24,7 +25,7 @@ def density(likelihood, y):
 
 
 def random_cavities(size, variances, seed=0):
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     return rng.uniform(-30.0, 30.0, size), 10.0 ** rng.uniform(*np.log10(variances), size)
 
 
@@ -66,7 +67,7 @@ def test_panels_are_reached_where_they_are_needed(by_panels):
     got, exact = (f(ones, mean, var, ones) for f in (Probit().quadrature, Probit().closed_form))
     assert by_panels == [3]
     assert np.max(relative_errors(got[:3], exact[:3], var)) < 1e-10
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     for likelihood in (Probit(), Logit()):
         likelihood.quadrature(
             np.ones(500),
@@ -166,7 +167,7 @@ def test_a_floor_spares_what_is_next_to_nothing(by_panels):
 @pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
 def test_interpolation_keeps_the_accuracy_required(likelihood):
     """In cavities of any width, for both labels, and for one data point as for many."""
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     size = 300
     asked = Accuracy(1e-5, 0.1)
     mean = rng.normal(scale=6.0, size=size)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import value_error
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
@@ -27,7 +28,7 @@ from sparse_pep.likelihoods import Binomial, Tobit
 from sparse_pep.means import LinearMean
 from sparse_pep.observations import Difference, Mean, Slope, Value, WeightedSum
 
-rng = np.random.default_rng(4)
+rng = default_rng(4)
 X = rng.uniform(-2.0, 2.0, (50, 2))
 F = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
 Y = 3.0 + F + 0.2 * rng.normal(size=50)
@@ -329,8 +330,8 @@ def test_a_prediction_of_counts_has_the_exposure_of_its_row(name, local):
 def test_rates_are_those_of_unequal_exposures(training):
     places = np.linspace(-2.0, 2.0, 300)[:, None]
     f = np.sin(2.0 * places[:, 0])
-    exposure = np.exp(2.0 * np.random.default_rng(0).normal(size=300))
-    y = np.random.default_rng(1).poisson(exposure * np.exp(f))
+    exposure = np.exp(2.0 * default_rng(0).normal(size=300))
+    y = default_rng(1).poisson(exposure * np.exp(f))
     model = SparsePEP(likelihood="poisson", n_inducing=15, random_state=0, training=training)
     mean, var = model.fit(places, y, exposure=exposure).predict_f(places)
     assert np.mean(np.abs(mean - f) < 2.0 * np.sqrt(var)) > 0.8
@@ -353,7 +354,7 @@ def test_two_batches_of_exposures_are_one():
 def test_slopes_of_rates_may_have_signs():
     x = np.linspace(0.0, 1.0, 40)[:, None]
     exposure = np.linspace(30.0, 1.0, 40)
-    y = np.random.default_rng(0).poisson(exposure * np.exp(2.0 * x[:, 0]))
+    y = default_rng(0).poisson(exposure * np.exp(2.0 * x[:, 0]))
     model = SparsePEP(likelihood="poisson", monotone={0: 1}, n_inducing=8, random_state=0)
     rate = model.fit(x, y, exposure=exposure).predict(x)
     assert np.all(np.diff(rate) > 0.0)
@@ -391,7 +392,7 @@ def test_errors_of_inputs_give_the_moments_of_draws_of_them(name):
     std[2] = 0.0
     std[3, 0] = 0.0
     mean, var = model.predict_f(TEST, input_std=std)
-    drawn = TEST + std * np.random.default_rng(0).normal(size=(1500, 7, 2))
+    drawn = TEST + std * default_rng(0).normal(size=(1500, 7, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         means, variances = model.predict_f(drawn.reshape(-1, 2))
@@ -405,7 +406,7 @@ def test_errors_of_inputs_give_the_moments_of_draws_of_them(name):
 
 def table_with_gaps(n_rows, share, seed):
     """y = 2a + b + noise, where `a` is empty in a share of the rows, and a column of text."""
-    random = np.random.default_rng(seed)
+    random = default_rng(seed)
     table = pd.DataFrame(random.normal(size=(n_rows, 2)), columns=["a", "b"])
     y = (2.0 * table.a + table.b + 0.1 * random.normal(size=n_rows)).to_numpy()
     table.loc[random.uniform(size=n_rows) < share, "a"] = np.nan
@@ -456,7 +457,7 @@ def test_gaps_are_known_in_pieces_and_in_numbers():
 
 def test_gaps_of_counts_widen_where_training_had_none():
     table, y = table_with_gaps(300, 0.0, 0)
-    counts = np.random.default_rng(0).poisson(np.exp(0.4 * y))
+    counts = default_rng(0).poisson(np.exp(0.4 * y))
     given = {"likelihood": "poisson", "random_state": 0, "training": "lbfgs"}
     with pytest.warns(UserWarning, match="with the variance that this leaves"):
         _, var = SparsePEP(**given).fit(table, counts).predict_f(NEW)
@@ -472,8 +473,8 @@ def test_gaps_of_counts_widen_where_training_had_none():
 
 def test_empty_dates_have_an_error():
     days = pd.date_range("2024-01-01", periods=200)
-    y = np.arange(200) / 50.0 + 0.05 * np.random.default_rng(0).normal(size=200)
-    table = pd.DataFrame({"day": days, "b": np.random.default_rng(1).normal(size=200)})
+    y = np.arange(200) / 50.0 + 0.05 * default_rng(0).normal(size=200)
+    table = pd.DataFrame({"day": days, "b": default_rng(1).normal(size=200)})
     model = SparsePEPRegressor(random_state=0, training="lbfgs").fit(table, y)
     later = table.iloc[[50, 100]].copy()
     later.loc[later.index[0], "day"] = pd.NaT
@@ -484,7 +485,7 @@ def test_empty_dates_have_an_error():
 
 
 def test_training_knows_the_errors_of_inputs():
-    random = np.random.default_rng(0)
+    random = default_rng(0)
     truth = random.uniform(-3.0, 3.0, (400, 1))
     x = truth + 0.2 * random.normal(size=(400, 1))
     y = 2.0 * np.sin(truth[:, 0]) + 0.05 * random.normal(size=400)
@@ -524,7 +525,7 @@ def test_errors_of_inputs_that_cannot_be_used_are_refused():
 
 
 def test_the_gradient_is_that_of_the_mean_and_needs_numbers():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(40, 2)) * [1.0, 10.0]
     model = SparsePEPRegressor(n_inducing=20, random_state=0, training=None)
     model.fit(X, np.sin(X[:, 0]) + 0.1 * X[:, 1])
@@ -540,9 +541,9 @@ def test_the_gradient_is_that_of_the_mean_and_needs_numbers():
 
 
 def local_model():
-    places = np.random.default_rng(0).uniform(-2.0, 2.0, (150, 2))
+    places = default_rng(0).uniform(-2.0, 2.0, (150, 2))
     y = 5.0 + np.sin(3.0 * places[:, 0]) * places[:, 1]
-    y = y + 0.05 * np.random.default_rng(1).normal(size=150)
+    y = y + 0.05 * default_rng(1).normal(size=150)
     kernel = SquaredExponential(1.0, [0.8, 1.0])
     model = untrained(kernel=kernel, noise_variance=0.0025, local=20, mean="constant")
     return model.fit(places, y)

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
@@ -28,7 +29,7 @@ from sparse_pep.training.options import Clock
 
 def wave(n_rows, frequency, seed=0):
     """Inputs on a line, and noisy values of a wave."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     inputs = rng.uniform(0.0, 30.0, size=(n_rows, 1))
     return inputs, np.sin(frequency * inputs[:, 0]) + 0.1 * rng.normal(size=n_rows)
 
@@ -106,7 +107,7 @@ def test_of_many_rows_a_sample_stands_for_the_run_on_all_which_goes_on_if_it_win
 
 
 def test_neighbours_help_labels_of_a_function_with_much_structure():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     inputs = rng.uniform(0.0, 30.0, size=(1500, 1))
     f = 2.0 * np.sin(3.0 * inputs[:, 0])
     labels = np.where(norm.cdf(f) > rng.uniform(size=1500), "yes", "no")
@@ -166,7 +167,7 @@ def test_a_race_that_is_cut_short_gives_no_sites_of_a_part_of_the_rows():
     problem = Problem(Rows(inputs, labels))
     race = Race(problem.rows, on_all_rows=train)
     over = Clock(seconds=1e-6)
-    result = race(model, problem, TrainingOptions(), np.random.default_rng(0), over)
+    result = race(model, problem, TrainingOptions(), default_rng(0), over)
     assert result.limit == "max_time"
     assert not result.converged
     assert result.start is None
@@ -186,7 +187,7 @@ def test_rounds_that_fail_are_no_entrants():
 
 def simulator(n_rows, seed=0):
     """Runs of a smooth function without noise."""
-    inputs = np.random.default_rng(seed).uniform(size=(n_rows, 3))
+    inputs = default_rng(seed).uniform(size=(n_rows, 3))
     return inputs, np.sin(3.0 * inputs[:, 0] + inputs[:, 1]) + inputs[:, 2] ** 2
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from sparse_pep.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "README.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
@@ -37,14 +37,12 @@ def test_links_options_and_targets_named_in_the_text_exist():
         shown = CliRunner().invoke(main, [command, "--help"]).output
         for option in re.findall(r"--[\w-]+", rest):
             assert option in shown, (command, option)
-    targets = re.findall(
-        r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE
-    )
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), flags=re.MULTILINE)
     assert set(re.findall(r"make (demo|test|docs|lint|bench|clean)\b", TEXT)) <= set(targets)
 
 
 def test_contributing_says_where_every_test_goes():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     section = text.partition("## Where does my test go?")[2].partition("\n## ")[0]
     named = set(re.findall(r"`(tests/[\w./]*)`", section))
     assert not [name for name in named if not (ROOT / name).exists()]
@@ -59,7 +57,7 @@ def test_contributing_says_where_every_test_goes():
 
 def test_the_hosted_check_runs_the_same_script_as_a_developer():
     yaml = pytest.importorskip("yaml")
-    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text("utf-8")
     steps = yaml.safe_load(text)["jobs"]["check"]["steps"]
     assert steps[-1] == {"run": ".ci/run"}
     assert (ROOT / ".ci" / "run").is_file()

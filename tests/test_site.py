@@ -67,8 +67,7 @@ class Document(HTMLParser):
 def documents(site):
     """Every page of the site, parsed, by its path."""
     return {
-        p.relative_to(site).as_posix(): Document(p.read_text(encoding="utf-8"))
-        for p in site.rglob("*.html")
+        p.relative_to(site).as_posix(): Document(p.read_text("utf-8")) for p in site.rglob("*.html")
     }
 
 
@@ -110,7 +109,7 @@ def test_links_and_anchors_resolve_wherever_the_site_is_served(site, documents):
 
 
 def test_every_page_of_a_notebook_offers_it_and_all_are_listed_for_language_models(site):
-    lines = (site / "llms.txt").read_text(encoding="utf-8").splitlines()
+    lines = (site / "llms.txt").read_text("utf-8").splitlines()
     listed_pages = [re.fullmatch(r"- \[(.+?)\]\((\S+)\): (.+)", line) for line in lines[6:]]
     assert all(listed_pages)
     assert {match[2] for match in listed_pages} == {
@@ -119,7 +118,7 @@ def test_every_page_of_a_notebook_offers_it_and_all_are_listed_for_language_mode
     for page in (ROOT / "nbs").rglob("[a-z0-9]*.ipynb"):
         name = page.relative_to(ROOT / "nbs")
         assert (site / "notebooks" / name).read_bytes() == page.read_bytes()
-    text = (site / "internals" / "numerics" / "linalg.html").read_text(encoding="utf-8")
+    text = (site / "internals" / "numerics" / "linalg.html").read_text("utf-8")
     assert 'href="../../notebooks/internals/numerics/linalg.ipynb" download=""' in text
 
 
@@ -157,7 +156,7 @@ def test_images_say_what_they_show(documents):
 
 
 def test_search_index_points_at_anchors(site, documents):
-    text = (site / "search-index.js").read_text(encoding="utf-8")
+    text = (site / "search-index.js").read_text("utf-8")
     entries = json.loads(text.removeprefix("window.searchIndex = ").rstrip().removesuffix(";"))
     for entry in entries:
         page, _, anchor = entry["href"].partition("#")
@@ -264,11 +263,11 @@ def test_listed_pages_exist_and_notebooks_are_listed(tmp_path):
             }
         }
     }
-    (tmp_path / "index.ipynb").write_text("{}", encoding="utf-8")
+    (tmp_path / "index.ipynb").write_text("{}", "utf-8")
     with pytest.raises(SystemExit, match=r"in nbs/: 01_a\.ipynb"):
         page_list(config, tmp_path)
     for name in ("01_a.ipynb", "02_forgotten.ipynb", "_draft.ipynb"):
-        (tmp_path / name).write_text("{}", encoding="utf-8")
+        (tmp_path / name).write_text("{}", "utf-8")
     with pytest.raises(SystemExit, match=r"in nbs/: 02_forgotten\.ipynb"):
         page_list(config, tmp_path)
     (tmp_path / "02_forgotten.ipynb").unlink()
@@ -423,7 +422,7 @@ def test_links_are_made_relative_also_from_a_folder():
     "path", sorted((ROOT / "nbs").rglob("*.ipynb")), ids=lambda path: path.stem
 )
 def test_notebooks_are_notebooks_and_exported_imports_stand_alone(path):
-    notebook = json.loads(path.read_text(encoding="utf-8"))
+    notebook = json.loads(path.read_text("utf-8"))
     assert notebook["metadata"] == {
         "kernelspec": {"display_name": "python3", "language": "python", "name": "python3"}
     }
@@ -458,7 +457,7 @@ def test_pages_show_numbers_and_hide_their_checks(pages):
     pages = [path for path in paths if not path.stem.startswith("when_")]
     assert pages
     for path in pages:
-        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
             source = "".join(cell["source"])
             if cell["cell_type"] == "code" and not re.match(r"#\| (hide|export)|[%!]", source):
                 nodes = [
@@ -505,7 +504,7 @@ def test_formulas_use_commands_that_both_pandocs_convert():
     for path in (ROOT / "nbs").rglob("*.ipynb"):
         prose = [
             "".join(cell["source"])
-            for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+            for cell in json.loads(path.read_text("utf-8"))["cells"]
             if cell["cell_type"] == "markdown"
         ]
         assert not re.findall(

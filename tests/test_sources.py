@@ -12,6 +12,7 @@ import pytest
 from conftest import value_error
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.random import default_rng
 from reference.compare import properties
 
 from sparse_pep import SparsePEPRegressor
@@ -27,7 +28,7 @@ from sparse_pep.data.sources import (
 )
 from sparse_pep.inference.shard import MaxReduce
 
-rng = np.random.default_rng(3)
+rng = default_rng(3)
 X = rng.normal(size=(23, 3))
 y = rng.normal(size=23)
 EXTRAS = {
@@ -122,7 +123,7 @@ def test_a_sample_is_some_of_the_rows(rows, n, seed):
         sample = Source.sample
 
     found = [
-        kind(X, y, **EXTRAS, piece_rows=rows).sample(n, np.random.default_rng(seed))
+        kind(X, y, **EXTRAS, piece_rows=rows).sample(n, default_rng(seed))
         for kind in (ArraySource, Plain)
     ]
     for one, other in zip(*found, strict=True):
@@ -207,9 +208,9 @@ def test_a_row_that_is_no_good_is_named(name, value):
     with value_error(f"`{name}`, row 17 "):
         source.total(sums)
     # the last of nine
-    draws = next(k for k in range(999) if chosen_rows(23, 9, np.random.default_rng(k))[8] == 17)
+    draws = next(k for k in range(999) if chosen_rows(23, 9, default_rng(k))[8] == 17)
     with value_error(f"`{name}`, row 17 "):
-        source.sample(9, np.random.default_rng(draws))
+        source.sample(9, default_rng(draws))
     if name in EXTRAS:
         with value_error(f"`{name}` must lie in"):
             ArraySource(X, y, **{name: value}).total(sums)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest import value_error
 from laws.adapter import ended
+from numpy.random import default_rng
 from numpy.testing import assert_array_equal
 from reference import dense
 from reference.compare import error
@@ -63,7 +64,7 @@ from sparse_pep.training.run import perturbed
 
 def wave(N=60, seed=0, noise=0.1):
     """A noisy sine (N, 1), (N,)."""
-    rng = np.random.default_rng(seed)
+    rng = default_rng(seed)
     X = np.sort(rng.uniform(0, 6, size=(N, 1)), axis=0)
     return X, np.sin(X[:, 0]) + noise * rng.normal(size=N)
 
@@ -85,7 +86,7 @@ def trained(model, rows=DATA, clock=None, **how):
 def counts_of_a_wave():
     """Counts, and a model of them."""
     X, y = wave(30)
-    return Rows(X, np.random.default_rng(0).poisson(np.exp(1.0 + y)).astype(float)), start(
+    return Rows(X, default_rng(0).poisson(np.exp(1.0 + y)).astype(float)), start(
         likelihood=Poisson()
     )
 
@@ -95,7 +96,7 @@ def evidence_of(model):
 
 
 def test_greedy_points_follow_the_diagonal_and_stop_when_nothing_is_left_to_explain():
-    X = np.random.default_rng(0).normal(size=(15, 2))
+    X = default_rng(0).normal(size=(15, 2))
     kernel = Linear(1.0) + SquaredExponential(0.1, 0.7)  # not stationary
     assert_array_equal(greedy_points(kernel, X, 6), X[dense.pivoted_cholesky(kernel(X), 6)])
     X[0] = 0.0
@@ -104,8 +105,8 @@ def test_greedy_points_follow_the_diagonal_and_stop_when_nothing_is_left_to_expl
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
 def test_the_starting_values_have_the_units_of_the_data(scale):
-    X = np.random.default_rng(0).normal(size=(60, 2))
-    first, second = (kmeans_points(X * [1.0, s], 6, np.random.default_rng(0)) for s in (1.0, scale))
+    X = default_rng(0).normal(size=(60, 2))
+    first, second = (kmeans_points(X * [1.0, s], 6, default_rng(0)) for s in (1.0, scale))
     assert error(second, first * [1.0, scale], np.max(np.abs(second))) < 1e-9
     kernel = initial_kernel(X * [1.0, scale], scale * X[:, 0])
     assert error(kernel.variance, scale**2 * np.var(X[:, 0])) < 1e-14
@@ -129,7 +130,7 @@ WAVES = lambda Z: Wavelet(Z, np.ptp(Z, axis=0) / 9, 3 / np.ptp(Z, axis=0))
 )
 def test_training_takes_the_same_path_in_all_units(features):
     """Also with one inducing point, with points in a row, and with trained frequencies."""
-    X = np.random.default_rng(0).normal(size=(30, 2))
+    X = default_rng(0).normal(size=(30, 2))
     paths = []
     for unit in (1.0, 2.0**-70, 2.0**70):
         first = Model(SquaredExponential(1.0, [unit, unit]), features(unit * X[:5]), Gaussian(0.1))
@@ -140,7 +141,7 @@ def test_training_takes_the_same_path_in_all_units(features):
 
 
 def test_where_the_latent_function_starts():
-    y = (rng := np.random.default_rng(0)).normal(size=400)
+    y = (rng := default_rng(0)).normal(size=400)
     assert Gaussian().latent_variance(y) == np.var(y)
     # its middle half has no width
     assert StudentT().latent_variance(flat := np.append(np.zeros(20), [1.0, 2.0])) == np.var(flat)
@@ -153,7 +154,7 @@ def test_where_the_latent_function_starts():
 
 
 def test_it_stops_when_it_hardly_rises_any_more():
-    X = (rng := np.random.default_rng(0)).normal(size=(120, 5))
+    X = (rng := default_rng(0)).normal(size=(120, 5))
     y = np.sin(2 * X).sum(1) + 0.1 * rng.normal(size=120)
     # a long way
     first = Model(SquaredExponential(1.0, np.ones(5)), InducingPoints(X[:20]), Gaussian(0.5))
@@ -184,11 +185,11 @@ def test_restarts_start_elsewhere_and_the_best_is_kept():
         for n in (0, 1, 6)
     ]
     assert ends[0] <= ends[1] <= ends[2]
-    model = perturbed(poor, np.random.default_rng(0), {"log_noise_variance"})
+    model = perturbed(poor, default_rng(0), {"log_noise_variance"})
     assert model.kernel.variance != poor.kernel.variance
     assert error(model.likelihood.noise_variance, poor.likelihood.noise_variance) < 1e-15
     assert_array_equal(model.features.Z, poor.features.Z)
-    both = poor, perturbed(poor, np.random.default_rng(0), fixed)
+    both = poor, perturbed(poor, default_rng(0), fixed)
     assert ends[1] == max(
         maximise(Objective(model, evidence_of, fixed), LBFGS(max_iter=30), 60).log_evidence
         for model in both
@@ -248,7 +249,7 @@ def test_a_diverged_fit_is_neither_compared_nor_trained_from(monkeypatch):
         np.linalg.LinAlgError, match="start from a smaller kernel variance or more noise"
     ):
         train(start(), PROBLEM)
-    *_, sweep = held_out_power(start(), PROBLEM, rng=np.random.default_rng(0), powers=(0.0, 1.0))
+    *_, sweep = held_out_power(start(), PROBLEM, rng=default_rng(0), powers=(0.0, 1.0))
     assert np.all(np.isneginf(sweep["log_density"]))
 
 
@@ -528,7 +529,7 @@ def test_each_inference_starts_from_the_last_that_converged(monkeypatch):
 @pytest.mark.parametrize("pieces", [False, True])
 def test_a_line_search_that_makes_the_function_absurdly_wide_is_turned_back(pieces):
     """Its quadrature would take minutes, for several classes."""
-    X = np.random.default_rng(42).uniform(size=(15, 30))
+    X = default_rng(42).uniform(size=(15, 30))
     labels = np.arange(15) % 3.0
     data = ArraySource(X, labels, piece_rows=2) if pieces else Rows(X, labels)
     wide = Model(SquaredExponential(1e8, np.ones(30)), InducingPoints(X[:4]), Softmax(3))
@@ -539,7 +540,7 @@ def test_a_line_search_that_makes_the_function_absurdly_wide_is_turned_back(piec
 
 
 def test_targets_with_sentinels_are_scaled_by_their_median_and_quartiles():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     x = np.linspace(0.0, 10.0, 300)[:, None]
     y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=300)
     y[rng.choice(300, 15, replace=False)] = -9999.0
@@ -569,7 +570,7 @@ FAR_TARGETS = {
 
 @pytest.mark.parametrize("name", FAR_TARGETS)
 def test_far_from_the_data_amounts_return_to_the_level_of_the_data(name):
-    y = FAR_TARGETS[name](np.random.default_rng(0))
+    y = FAR_TARGETS[name](default_rng(0))
     model = SparsePEP(likelihood=name, n_inducing=10, random_state=0).fit(X_FAR, y)
     with pytest.warns(UserWarning, match="beyond the training data"):
         (far,) = model.predict_quantiles([[9.0]], 0.5)[:, 0]
@@ -583,7 +584,7 @@ def test_parameters_that_are_kept_as_given_have_no_mean_of_their_own():
 
 
 def series_with_outages():
-    rng = np.random.default_rng(2)
+    rng = default_rng(2)
     hours = np.arange(300.0)
     y = 103.0 + 0.7 * np.sin(2.0 * np.pi * hours / 24.0) + 0.4 * rng.normal(size=300)
     for start, length in ((100, 5), (200, 8)):
@@ -613,7 +614,7 @@ def test_a_power_near_1_is_kept_with_a_warning():
 @pytest.mark.parametrize("power", [1.0, 0.9])
 def test_rows_that_are_given_twice_in_a_block_are_warned_of_with_the_remedy(power):
     """The evidence rises without bound as each row predicts its copy."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(100, 2))
     y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=100)
     blocks = np.arange(100) // 10
@@ -639,7 +640,7 @@ def test_a_fit_with_narrow_bounds_keeps_its_power_in_silence():
     "training", [LBFGS(max_iter=2.0, n_restarts=1.0), Adam(n_epochs=2.0, batch_size=10.0)], ids=repr
 )
 def test_whole_numbers_may_be_floats(training):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     X = rng.normal(size=(30, 1))
     model = SparsePEPRegressor(n_inducing=3.0, training=training, random_state=0)
     with warnings.catch_warnings():

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import accept
+from numpy.random import default_rng
 
 TRAIN = "--target response --inducing 10 --max-iter 60"
 
@@ -18,7 +19,7 @@ def in_a_folder(folder):
 @pytest.fixture
 def trial():
     """trial.csv: response = 50 + 10 sin(dose) + noise of 0.5; `age` is useless, `site` constant."""
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     dose = rng.uniform(0.0, 5.0, 80)
     response = 50.0 + 10.0 * np.sin(dose) + 0.5 * rng.standard_normal(80)
     rows = np.c_[dose, rng.standard_normal(80), np.full(80, 7.0), response]
@@ -46,7 +47,7 @@ def model(trial, trained):
 @pytest.fixture
 def labels():
     """labels.csv: `kind` is "up" where sin(dose) + 0.3 noise is positive, else "down"."""
-    rng = np.random.default_rng(1)
+    rng = default_rng(1)
     dose = rng.uniform(0.0, 5.0, 60)
     kind = np.where(np.sin(dose) + 0.3 * rng.standard_normal(60) > 0.0, "up", "down")
     pd.DataFrame({"dose": dose, "kind": kind}).to_csv("labels.csv", index=False)
@@ -58,7 +59,7 @@ def pieces():
     """The rows of one table as table.csv, as table.parquet and as parts/, three Parquet files and
     one of CSV; with labels for a target as kinds.csv, and as kinds/ of two Parquet files.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     # in order, as weighted fits in memory put them in order
     dose = np.sort(rng.uniform(0.0, 5.0, 80))
     response = 50.0 + 10.0 * np.sin(dose) + 0.5 * rng.standard_normal(80)
@@ -84,7 +85,7 @@ def houses():
     """The rows of one mixed table as houses.csv, houses.parquet, german.csv and in houses/, and
     new ones in other.csv.
     """
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     city = rng.choice(["Bern", "Rome"], 60)
     area = rng.normal(70.0, 20.0, 60)
     sold = pd.date_range("2022-01-01", periods=60).astype(str)

@@ -257,7 +257,7 @@ def test_a_process_in_a_pipe_prints_what_the_command_prints(model):
 
 def test_labels_that_standard_output_cannot_show_are_escaped():
     """The model is written by then, so the status must not say that there is none."""
-    Path("words.csv").write_text("a,y\n" + "1,\u65e5\n2,\xe9\n" * 9, encoding="utf-8")
+    Path("words.csv").write_text("a,y\n" + "1,\u65e5\n2,\xe9\n" * 9, "utf-8")
     line = "fit words.csv --target y --likelihood auto --quiet --max-iter 1"
     process = start(line, "import sys; sys.stdout.reconfigure(encoding='latin-1')")
     out, err = process.communicate()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import accept, document, refused_line
+from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.metrics import log_loss, roc_auc_score
@@ -170,7 +171,7 @@ OTHERS = {  # likelihood, kernel, its class, what is said of the likelihood
 @pytest.mark.parametrize("case", OTHERS)
 def test_other_targets_have_a_mean_and_a_standard_deviation(case):
     likelihood, kernel, kind, said = OTHERS[case]
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     dose = rng.uniform(0.0, 5.0, 60)
     count = rng.poisson(np.exp(1.0 + np.sin(dose)))
     pd.DataFrame({"dose": dose, "count": count}).to_csv("counts.csv", index=False)
@@ -239,7 +240,7 @@ def test_json_is_apart_from_warnings(trial):
 
 def test_a_model_is_exported_with_the_names_of_its_columns_and_the_places_of_its_readers(model):
     result = accept("export model.npz --out trial.json")
-    written = json.loads(Path("trial.json").read_text(encoding="utf-8"))
+    written = json.loads(Path("trial.json").read_text("utf-8"))
     assert written["inputs"]["names"] == load("model.npz").extra_["feature_names"]
     readers = [Path(word) for word in result.stderr.split() if "readers" in word]
     assert [reader.name for reader in readers if reader.is_file()] == [
@@ -255,7 +256,7 @@ def test_an_export_leaves_the_model_alone(model):
 
 
 def test_the_probability_of_more_than_a_threshold_is_a_column(tmp_path):
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     table = pd.DataFrame({"x": rng.normal(size=40)})
     table["y"] = table.x + 0.1 * rng.normal(size=40)
     data = tmp_path / "data.csv"
@@ -271,7 +272,7 @@ def test_the_probability_of_more_than_a_threshold_is_a_column(tmp_path):
 
 
 def test_rates_have_an_exposure(tmp_path):
-    rng = np.random.default_rng(3)
+    rng = default_rng(3)
     x = rng.uniform(0.0, 5.0, 120)
     area = np.exp(rng.normal(2.0, 1.0, 120))
     rows = pd.DataFrame({"x": x, "area": area, "n": rng.poisson(area * np.exp(np.sin(x)))})
@@ -301,7 +302,7 @@ def test_rates_have_an_exposure(tmp_path):
 def prices(tmp_path, monkeypatch):
     """p.csv: prices that vary by factors, and p.npz, a model of their logarithms."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     size = rng.uniform(0.0, 5.0, 200)
     price = np.exp(1.0 + 0.8 * size + 0.3 * rng.normal(size=200))
     table = pd.DataFrame({"size": size, "price": price})
@@ -341,7 +342,7 @@ def test_advice_after_a_fit_names_options_of_the_command(trial):
 
 
 def test_a_fit_that_is_worse_than_a_constant_says_so():
-    rng = np.random.default_rng(0)
+    rng = default_rng(0)
     pd.DataFrame(rng.normal(size=(40, 2)), columns=["a", "b"]).to_csv("noise.csv", index=False)
     told = accept("fit noise.csv --target b --inducing 4 --test-fraction 0.25 --quiet").stdout
     smse, smll = map(float, re.search(r"SMSE (\S+), SMLL (\S+)\n", told).groups())

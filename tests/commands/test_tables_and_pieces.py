@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import accept, document, refused_line
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 
 import sparse_pep.data.tables
@@ -53,7 +54,7 @@ WEIBULL = "--target response --likelihood weibull --inducing 3 --max-iter 1 --to
 def test_durations_that_had_not_ended_get_a_minus_sign(pieces):
     """The fit is that of a target with the signs, from one file or several."""
     table = pieces.drop(columns="times").assign(unfinished=pieces["times"] == 1)
-    table["response"] *= np.random.default_rng(1).weibull(2.0, len(table))
+    table["response"] *= default_rng(1).weibull(2.0, len(table))
     table.to_csv("durations.csv", index=False)
     Path("both").mkdir()
     table[:30].to_parquet("both/a.parquet")
@@ -254,7 +255,7 @@ GAPS = "fit gaps.csv --target y --inducing 8 --max-iter 8 --quiet"
 
 @pytest.mark.parametrize("words", ["", "--in-pieces"])
 def test_rows_without_a_target_can_be_left_out(words):
-    numbers = np.random.default_rng(0).normal(size=40)
+    numbers = default_rng(0).normal(size=40)
     table = pd.DataFrame({"y": 2.0 * numbers, "x": numbers})
     table.loc[[3, 7, 9], "y"] = [np.nan, np.nan, np.nan]
     table.to_csv("gaps.csv", index=False)
@@ -270,7 +271,7 @@ def test_rows_without_a_target_can_be_left_out(words):
 
 
 def test_notes_have_the_names_of_columns_of_numbers_too():
-    numbers = np.random.default_rng(0).normal(size=(40, 2))
+    numbers = default_rng(0).normal(size=(40, 2))
     table = pd.DataFrame(numbers, columns=["year", "b"]).assign(y=numbers[:, 0])
     table.to_csv("gaps.csv", index=False)
     result = accept(GAPS, "--test-fraction 0.2 --out m.npz")
@@ -280,7 +281,7 @@ def test_notes_have_the_names_of_columns_of_numbers_too():
 
 
 def test_predictions_have_the_layout_of_the_table():
-    numbers = np.random.default_rng(0).normal(size=(40, 2))
+    numbers = default_rng(0).normal(size=(40, 2))
     table = pd.DataFrame(numbers, columns=["a", "b"]).assign(y=numbers[:, 0])
     table.to_csv("gaps.csv", index=False)
     accept(GAPS, "--out m.npz")

@@ -11,6 +11,7 @@ import pytest
 from laws import adapter
 from laws.adapter import in_memory, in_pieces, on_workers
 from laws.problems import PROBLEMS, N, X, without_weights
+from numpy.random import default_rng
 from numpy.testing import assert_allclose
 from reference import dense
 from reference.compare import error, gradient_error, slopes
@@ -22,7 +23,7 @@ from sparse_pep.likelihoods import Poisson
 from sparse_pep.likelihoods.coupled import contrasts
 from sparse_pep.means import ConstantMean
 
-X_TEST = np.random.default_rng(2).uniform(-2.0, 2.0, size=(6, 2))
+X_TEST = default_rng(2).uniform(-2.0, 2.0, size=(6, 2))
 
 
 def names(condition):
@@ -85,7 +86,7 @@ def test_the_evidence_is_level_in_the_sites(name):
     fit, *_ = solved(name)
     value, slope = problem.at_sites(fit)
     enough = 1e-7 * abs(fit.log_evidence)
-    assert abs(slope(np.random.default_rng(0), enough)) <= enough
+    assert abs(slope(default_rng(0), enough)) <= enough
     if problem.tight:  # and in the scale of the conditional
         assert abs(value(1.0 + 1e-4) - value(1.0 - 1e-4)) / 2e-4 < enough
         assert np.max(fit.scale) < 0.999
@@ -114,9 +115,7 @@ def test_the_gradient_is_that_of_differences(name):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_weight_is_so_many_copies(name):
     problem = without_weights(PROBLEMS[name])
-    counts = problem.per_block(
-        np.random.default_rng(3).integers(0 if problem.gaussian else 1, 4, size=N)
-    )
+    counts = problem.per_block(default_rng(3).integers(0 if problem.gaussian else 1, 4, size=N))
     weighted = problem.data | {"weight": counts.astype(float)}
     both = (in_memory(**weighted), in_memory(**problem.repeated(counts)))
     assert_same(
@@ -161,7 +160,7 @@ def test_at_power_zero_parts_of_a_poisson_count_add_up(name):
 def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
     problem = PROBLEMS[name]
     fit, gradient, _ = solved(name)
-    rng = np.random.default_rng(4)
+    rng = default_rng(4)
     order = rng.permutation(N)
     points = np.arange(len(problem.features))
     model = problem.model
@@ -384,7 +383,7 @@ def test_two_batches_with_gaussian_noise_are_one(name):
 def test_blocks_of_one_are_no_blocks(name):
     problem = PROBLEMS[name]
     fit, gradient, _ = solved(name)
-    rows = in_memory(**problem.data | {"blocks": np.random.default_rng(2).permutation(N)})
+    rows = in_memory(**problem.data | {"blocks": default_rng(2).permutation(N)})
     assert_same(
         gradient_of(problem, rows),
         (fit, gradient),

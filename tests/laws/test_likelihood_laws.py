@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 import pytest
+from numpy.random import default_rng
 from conftest import value_error
 from reference import quantiles as exact
 from reference import tilted as reference
@@ -46,7 +47,7 @@ HOWTO = Path(__file__).parents[2] / "nbs/howto/likelihoods.ipynb"
 
 def from_the_howto(name):
     """A class that the page about own likelihoods defines, in twenty lines at most."""
-    cells = json.loads(HOWTO.read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(HOWTO.read_text("utf-8"))["cells"]
     (code,) = (
         code
         for code in map("".join, (cell["source"] for cell in cells))
@@ -413,7 +414,7 @@ def test_samples_have_the_predicted_moments(likelihood, ys, refused):
     size = 40_000
     for f in (-1.0, 0.6):
         draws, again, other = (
-            likelihood.sample(np.full(size, f), np.random.default_rng(seed)) for seed in (3, 3, 4)
+            likelihood.sample(np.full(size, f), default_rng(seed)) for seed in (3, 3, 4)
         )
         assert_array_equal(draws, again)
         assert draws.shape == (size,)
@@ -429,9 +430,7 @@ def test_samples_have_the_predicted_moments(likelihood, ys, refused):
         assert (
             abs(np.mean(off_centre) - expected[1]) < 5 * np.std(off_centre) / np.sqrt(size) + 1e-4
         )
-    assert np.all(
-        np.isfinite(likelihood.sample(np.array([[45.0], [-45.0]]), np.random.default_rng(5)))
-    )
+    assert np.all(np.isfinite(likelihood.sample(np.array([[45.0], [-45.0]]), default_rng(5))))
 
 
 @every_likelihood
@@ -439,7 +438,7 @@ def test_each_datum_on_its_own(likelihood, ys, refused):
     """Order, company and the way powers are given do not matter, and there may be no data."""
     y, mean, var = problems(ys)
     power = np.resize([1.0, 0.0, 0.4, 1e-6, 0.8], len(y))
-    order = np.random.default_rng(0).permutation(len(y))
+    order = default_rng(0).permutation(len(y))
     together = likelihood.tilted(y, mean, var, power)
     shuffled = likelihood.tilted(y[order], mean[order], var[order], power[order])
     alone = [
@@ -529,7 +528,7 @@ def test_table_of_60_digits(row, method):
 
 @pytest.mark.parametrize("name", sorted({name for name, *_ in reference.CASES}))
 def test_an_entry_of_the_table_computed_anew(name):
-    rng = np.random.default_rng(len(name))
+    rng = default_rng(len(name))
     row = rng.choice([row for row in reference.load_table() if row["name"] == name])
     n = rng.integers(len(row["mean"]))
     got = reference.tilted(
@@ -711,7 +710,7 @@ def test_predictions_of_ordered_classes_are_in_their_levels():
     assert_array_equal(LEVELS.predict(GRADE_F, one)[0], proba @ names)
     places = UNNAMED.quantile(0.7, GRADE_F, one).astype(int)
     assert_array_equal(LEVELS.quantile(0.7, GRADE_F, one), names[places])
-    assert set(LEVELS.sample(np.zeros(99), np.random.default_rng(0))) == set(LEVELS.levels)
+    assert set(LEVELS.sample(np.zeros(99), default_rng(0))) == set(LEVELS.levels)
     assert_allclose(LEVELS.probability(0.5 * one, 30.0 * one, GRADE_F, one), proba[:, 1])
     assert_allclose(LEVELS.share(29.0 * one, GRADE_F, one), proba[:, 0] + proba[:, 1])
 
