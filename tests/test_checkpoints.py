@@ -214,15 +214,17 @@ def test_saving_waits_for_its_time_and_for_ten_times_what_a_save_takes(tmp_path,
     monkeypatch.setattr(
         record, "save", lambda: saved.append(now[0]) or setattr(record, "saved", now[0])
     )
-    for second in range(13):
-        now[0] = float(second)
-        record.add(CachedEvaluation("q", 0.0, np.zeros(1)))
+
+    def add_every_second(start, end):
+        for second in range(start, end):
+            now[0] = float(second)
+            record.add(CachedEvaluation("q", 0.0, np.zeros(1)))
+
+    add_every_second(0, 13)
     assert saved == [5.0, 10.0]
     monkeypatch.setattr("sparse_pep.training.checkpoint.RARELY", 10.0)
     record.pause = 2.0
-    for second in range(13, 40):
-        now[0] = float(second)
-        record.add(CachedEvaluation("q", 0.0, np.zeros(1)))
+    add_every_second(13, 40)
     assert saved == [5.0, 10.0, 30.0]
 
 

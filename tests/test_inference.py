@@ -9,7 +9,7 @@ from laws.adapter import in_memory
 from numpy.random import default_rng
 from reference import limits
 from reference.compare import error
-from reference.problems import GRADIENTS, described
+from reference.problems import GRADIENTS, RandomProblem, described
 
 from sparse_pep.features import InducingPoints
 from sparse_pep.kernels import SquaredExponential
@@ -36,11 +36,7 @@ class SearchProblem:
     def predict(self, fit, X):
         return adapter.predict(self.model, fit.posteriors, X)
 
-    def arrays(self):
-        """Kuu, Kuf, kff."""
-        kernel = self.model.kernel
-        features = self.model.features
-        return features.Kuu(kernel), features.Kuf(kernel, self.X), kernel.diag(self.X)
+    arrays = RandomProblem.arrays
 
 
 def small(likelihood, seed=0, N=25, M=5, variance=2.0):

@@ -6,6 +6,7 @@ from conftest import exact_numbers
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error, slopes
+from reference.problems import KERNELS
 
 from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -14,7 +15,6 @@ from sparse_pep.inference import Problem, Rows
 from sparse_pep.kernels import (
     Categorical,
     Linear,
-    Matern12,
     Matern32,
     Matern52,
     Periodic,
@@ -31,12 +31,6 @@ from sparse_pep.training.neighbours import (
     train_on_neighbours,
 )
 
-KERNELS = {
-    "se": SquaredExponential,
-    "matern12": Matern12,
-    "matern32": Matern32,
-    "matern52": Matern52,
-}
 RNG = default_rng(2)
 X = RNG.uniform(0.0, 3.0, size=(60, 2))
 Y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.1 * RNG.normal(size=60)
@@ -48,6 +42,12 @@ def cases():
     return exact_numbers("neighbours.json")["cases"]
 
 
+def described(case):
+    """The inputs and the kernel of a case."""
+    kernel = KERNELS[case["kernel"]](case["variance"], case["lengthscales"])
+    return np.array(case["X"]).reshape(len(case["y"]), -1), kernel
+
+
 def padded(lists, k):
     """The lists as an array, with −1 in the empty places."""
     return np.array([[*numbers, *[-1] * (k - len(numbers))] for numbers in lists])
@@ -56,8 +56,7 @@ def padded(lists, k):
 @pytest.mark.parametrize("number", range(6))
 def test_value_and_gradient_agree_with_exact_numbers(cases, number):
     case = cases[number]
-    inputs = np.array(case["X"]).reshape(len(case["y"]), -1)
-    kernel = KERNELS[case["kernel"]](case["variance"], case["lengthscales"])
+    inputs, kernel = described(case)
     noise = Gaussian(case["noise_variance"])
     model = Model(kernel, InducingPoints(inputs[:1]), noise, ConstantMean(case["mean"]))
     rows = Rows(inputs, np.array(case["y"]), known_variance=np.array(case["known_variance"] or 0.0))
@@ -75,8 +74,7 @@ def test_value_and_gradient_agree_with_exact_numbers(cases, number):
 
 def test_neighbours_are_the_nearest_before_a_row(cases):
     case = cases[0]
-    inputs = np.array(case["X"]).reshape(len(case["y"]), -1)
-    kernel = KERNELS[case["kernel"]](case["variance"], case["lengthscales"])
+    inputs, kernel = described(case)
     lists = neighbour_lists(kernel, inputs, np.array(case["order"]), len(case["rows"]), case["k"])
     assert_array_equal(lists.rows, case["rows"])
     assert [set(row) - {-1} for row in lists.neighbours] == [set(row) for row in case["neighbours"]]

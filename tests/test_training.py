@@ -628,11 +628,10 @@ def test_rows_that_are_given_twice_in_a_block_are_warned_of_with_the_remedy(powe
     assert 0.2 < model.noise_std_ < 0.6
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_fit_with_narrow_bounds_keeps_its_power_in_silence():
     X, y = series_with_outages()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = SparsePEPRegressor(random_state=0, n_inducing=30).fit(X[:60], y[:60])
+    model = SparsePEPRegressor(random_state=0, n_inducing=30).fit(X[:60], y[:60])
     assert model.power_ == 0.5
 
 
@@ -643,7 +642,5 @@ def test_whole_numbers_may_be_floats(training):
     rng = default_rng(0)
     X = rng.normal(size=(30, 1))
     model = SparsePEPRegressor(n_inducing=3.0, training=training, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(X, np.sin(X[:, 0]))
-        assert len(model.set_params(n_inducing=5.0).partial_fit(X + 0.1, X[:, 0]).features_) == 5
+    model.fit(X, np.sin(X[:, 0]))
+    assert len(model.set_params(n_inducing=5.0).partial_fit(X + 0.1, X[:, 0]).features_) == 5

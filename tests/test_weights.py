@@ -1,7 +1,5 @@
 """Weights, known variances and several outputs: the same as longer, noisier and separate data."""
 
-import warnings
-
 import numpy as np
 import pytest
 from reference import dense
@@ -196,21 +194,18 @@ class TestDistinctRows:
 
 
 @pytest.mark.parametrize("heavy, said", [(1e10, 0), (1e14, 1), (1e20, 1)])
-def test_weights_that_leave_no_digits_of_other_rows_are_warned_of(heavy, said):
+def test_weights_that_leave_no_digits_of_other_rows_are_warned_of(heavy, said, recwarn):
     X, y = snelson_like(30)
     weight = np.where(np.arange(30) < 3, heavy, 1.0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        SparsePEPRegressor(n_inducing=8, training=None).fit(X, y, sample_weight=weight)
-    assert sum("`sample_weight` goes from 1 to" in str(one.message) for one in caught) == said
+    SparsePEPRegressor(n_inducing=8, training=None).fit(X, y, sample_weight=weight)
+    assert sum("`sample_weight` goes from 1 to" in str(one.message) for one in recwarn) == said
 
 
+@pytest.mark.filterwarnings("error")
 def test_weights_that_fade_with_age_are_not_warned_of():
     X, y = snelson_like(30)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = SparsePEPRegressor(n_inducing=8, training=None)
-        model.fit(X, y, sample_weight=np.exp(-3.0 * np.arange(30)))
+    model = SparsePEPRegressor(n_inducing=8, training=None)
+    model.fit(X, y, sample_weight=np.exp(-3.0 * np.arange(30)))
 
 
 def test_rows_of_weight_0_keep_their_places_where_each_row_is_left_out():

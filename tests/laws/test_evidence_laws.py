@@ -30,6 +30,14 @@ def names(condition):
     return [name for name, problem in PROBLEMS.items() if condition(problem)]
 
 
+def each(condition):
+    """A test of every problem that meets a condition."""
+    return pytest.mark.parametrize("name", names(condition))
+
+
+every_problem = pytest.mark.parametrize("name", PROBLEMS)
+
+
 def gradient_of(problem, rows):
     """The fit of other rows, and its gradient."""
     return adapter.gradient(problem.model, rows, problem.common_power, **problem.options)
@@ -59,7 +67,7 @@ def assert_same(one, other, close=1e-10, close_gradient=1e-8):
         assert error(gradient[name], value, size) < close_gradient, name
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@every_problem
 def test_the_evidence_is_that_of_dense_matrices(name):
     problem = PROBLEMS[name]
     fit, *_ = solved(name)
@@ -92,7 +100,7 @@ def test_the_evidence_is_level_in_the_sites(name):
         assert np.max(fit.scale) < 0.999
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@every_problem
 def test_the_gradient_is_that_of_differences(name):
     problem = PROBLEMS[name]
     fit, gradient, rows = solved(name)
@@ -112,7 +120,7 @@ def test_the_gradient_is_that_of_differences(name):
     assert gradient_error(*slopes(value, parameters, gradient, 1e-3)) < 2e-6
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@every_problem
 def test_a_weight_is_so_many_copies(name):
     problem = without_weights(PROBLEMS[name])
     counts = problem.per_block(default_rng(3).integers(0 if problem.gaussian else 1, 4, size=N))
@@ -125,7 +133,7 @@ def test_a_weight_is_so_many_copies(name):
     )
 
 
-@pytest.mark.parametrize("name", names(lambda problem: problem.likelihood.has_rate))
+@each(lambda problem: problem.likelihood.has_rate)
 def test_an_exposure_is_a_shift_of_the_prior_mean(name):
     problem = replace(PROBLEMS[name], mean=ConstantMean(0.3))
     shifted = replace(problem, mean=ConstantMean(0.3 + np.log(2.5)))
@@ -137,7 +145,7 @@ def test_an_exposure_is_a_shift_of_the_prior_mean(name):
     assert_same(without, beside)
 
 
-@pytest.mark.parametrize("name", names(lambda p: p.likelihood.has_rate and "blocks" not in p.more))
+@each(lambda p: p.likelihood.has_rate and "blocks" not in p.more)
 def test_at_power_zero_parts_of_a_poisson_count_add_up(name):
     problem = replace(PROBLEMS[name], likelihood=Poisson(), power=0.0)
     data = problem.data
@@ -156,7 +164,7 @@ def test_at_power_zero_parts_of_a_poisson_count_add_up(name):
         assert_allclose(ours[1], theirs[1], atol=1e-8)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@every_problem
 def test_the_order_of_rows_and_of_inducing_points_does_not_matter(name):
     problem = PROBLEMS[name]
     fit, gradient, _ = solved(name)
@@ -311,40 +319,37 @@ def test_the_gradient_beside_earlier_data_is_that_of_differences(name, kept):
     assert gradient_error(*slopes(value, moving, parts, 3e-4)) < 2e-6
 
 
-@pytest.mark.parametrize(
-    "name",
-    names(
-        lambda problem: (
-            not {"tight", "blocks", "outputs"} & set(problem.more.split())
-            and not problem.likelihood.is_coupled
-        )
-    ),
-)
-def test_a_posterior_is_the_prior_times_the_sites_of_both_batches(name):
-    """Those of the first as they were."""
+def two_batches(name):
+    """The fit of the first batch, that of both, and the whitened covariances of all rows."""
     problem = PROBLEMS[name]
     first = in_memory(**batch(problem, FIRST))
     before = adapter.evidence(problem.model, first, problem.common_power, tol=1e-11)
     fit, _ = continued_in_memory(name, True)
-    weight = problem.data.get("weight", 1.0)
+    Kuu, Kuf, _ = problem.covariances()
+    return before, fit, np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
+
+
+@each(
+    lambda problem: (
+        not {"tight", "blocks", "outputs"} & set(problem.more.split())
+        and not problem.likelihood.is_coupled
+    )
+)
+def test_a_posterior_is_the_prior_times_the_sites_of_both_batches(name):
+    """Those of the first as they were."""
+    before, fit, V = two_batches(name)
+    weight = PROBLEMS[name].data.get("weight", 1.0)
     tau = np.hstack([before.site_precision, fit.site_precision]) * weight
     nu = np.hstack([before.site_shift, fit.site_shift]) * weight
-    Kuu, Kuf, _ = problem.covariances()
-    V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
     for c, (B, mean) in enumerate(adapter.whitened(fit)):
         assert error(B, np.eye(len(V)) + V * tau[c] @ V.T) < 1e-6
         assert error(B @ mean, V @ nu[c], np.max(np.abs(V) @ np.abs(nu[c]))) < 1e-6
 
 
 def test_a_joint_posterior_is_the_prior_times_the_sites_of_both_batches():
-    problem = PROBLEMS["softmax"]
-    first = in_memory(**batch(problem, FIRST))
-    before = adapter.evidence(problem.model, first, problem.common_power, tol=1e-11)
-    fit, _ = continued_in_memory("softmax", True)
+    before, fit, V = two_batches("softmax")
     T = np.concatenate([before.site_precision, fit.site_precision], axis=-1)
     nu = np.hstack([before.site_shift, fit.site_shift])
-    Kuu, Kuf, _ = problem.covariances()
-    V = np.linalg.solve(np.linalg.cholesky(Kuu), Kuf)
     H = contrasts(3)
     ((B, mean),) = adapter.whitened(fit)
     sites = np.einsum("ic,cdn,jd,an,bn->iajb", H, T, H, V, V)
@@ -359,10 +364,7 @@ def test_blocks_have_no_joint_sites_of_classes():
         gradient_of(problem, rows)
 
 
-@pytest.mark.parametrize(
-    "name",
-    names(lambda problem: problem.gaussian and not problem.private and not problem.tight),
-)
+@each(lambda problem: problem.gaussian and not problem.private and not problem.tight)
 def test_two_batches_with_gaussian_noise_are_one(name):
     fit, _ = continued_in_memory(name, True)
     whole, _, _ = solved(name)
@@ -372,27 +374,19 @@ def test_two_batches_with_gaussian_noise_are_one(name):
         assert error(ours[1], theirs[1]) < 1e-6
 
 
-@pytest.mark.parametrize(
-    "name",
-    names(
-        lambda problem: (
-            "blocks" not in problem.more and not problem.tight and not problem.likelihood.is_coupled
-        )
-    ),
+@each(
+    lambda problem: (
+        "blocks" not in problem.more and not problem.tight and not problem.likelihood.is_coupled
+    )
 )
 def test_blocks_of_one_are_no_blocks(name):
     problem = PROBLEMS[name]
     fit, gradient, _ = solved(name)
     rows = in_memory(**problem.data | {"blocks": default_rng(2).permutation(N)})
-    assert_same(
-        gradient_of(problem, rows),
-        (fit, gradient),
-        1e-9,
-        1e-6,
-    )
+    assert_same(gradient_of(problem, rows), (fit, gradient), 1e-9, 1e-6)
 
 
-@pytest.mark.parametrize("name", names(lambda problem: not problem.private))
+@each(lambda problem: not problem.private)
 def test_one_power_for_all_is_the_same_for_each(name):
     problem = PROBLEMS[name]
     fit, gradient, _ = solved(name)
@@ -406,12 +400,7 @@ def test_one_power_for_all_is_the_same_for_each(name):
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    names(
-        lambda problem: np.ndim(problem.power) == 0 and problem.power == 0.0 and not problem.tight
-    ),
-)
+@each(lambda problem: np.ndim(problem.power) == 0 and problem.power == 0.0 and not problem.tight)
 def test_lower_bounds_have_their_order(name):
     """VFE, with blocks or without; the tight form; with more inducing points; for Gaussian noise
     the exact evidence.
@@ -447,9 +436,7 @@ def test_lower_bounds_have_their_order(name):
             assert adapter.evidence(richer, rows, 0.0, tol=1e-11).log_evidence > plain
 
 
-@pytest.mark.parametrize(
-    "name", names(lambda problem: problem.gaussian and "blocks" not in problem.more)
-)
+@each(lambda problem: problem.gaussian and "blocks" not in problem.more)
 def test_a_row_left_out_is_predicted_from_the_others(name):
     """With all its copies; exact where sites do not depend on each other, which those of
     Gaussian noise do not.
@@ -477,7 +464,7 @@ def test_a_row_left_out_is_predicted_from_the_others(name):
     )
 
 
-@pytest.mark.parametrize("name", names(lambda problem: not problem.kernel.of_functionals))
+@each(lambda problem: not problem.kernel.of_functionals)
 def test_the_parts_of_a_kernel_add_up_to_the_function(name):
     mean, cov, whole, var = adapter.parts(PROBLEMS[name].model, solved(name)[0], X_TEST)
     assert error(mean.sum(axis=0), whole, 1.0) < 1e-10
@@ -507,7 +494,7 @@ def test_a_group_left_out_is_predicted_by_a_fit_without_it(name):
             assert error(ours[..., group], theirs, 1.0) < 1e-8
 
 
-@pytest.mark.parametrize("name", names(lambda problem: "blocks" not in problem.more))
+@each(lambda problem: "blocks" not in problem.more)
 def test_groups_of_one_row_are_rows_left_out(name):
     problem = PROBLEMS[name]
     model = problem.model
