@@ -13,7 +13,7 @@ from conftest import value_error
 from laws.adapter import ended
 from laws.problems import BLOCKS, PROBLEMS, N, X
 from numpy.random import default_rng
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error
 from sklearn.base import clone
 
@@ -254,7 +254,7 @@ def test_inducing_inputs_move_in_units_of_the_inputs_and_the_rate_falls_to_nothi
         LinearMean(0.0, [0.0, 0.0]),
     )
     units = from_vector(step_lengths(model.parameters(), wide), model.parameters())
-    np.testing.assert_allclose(units.pop("features.Z"), np.tile(wide.std(axis=0), (3, 1)))
+    assert_allclose(units.pop("features.Z"), np.tile(wide.std(axis=0), (3, 1)))
     assert all(np.all(unit == 1.0) for unit in units.values())
     assert cosine_schedule(0.0) == 1.0
     assert cosine_schedule(0.5) == pytest.approx(0.5)

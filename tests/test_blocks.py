@@ -5,6 +5,7 @@ with blocks.
 import numpy as np
 import pytest
 from numpy.random import default_rng
+from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error
 from reference.problems import SearchedGaussian
 
@@ -60,7 +61,7 @@ def test_a_block_whose_noise_is_lost_in_rounding_does_not_stop_the_others():
     mean, var = with_inner_sites(
         np.zeros((2, 1, 2)), np.zeros((2, 2, 1)), D, outer, inner, np.ones(2)
     )
-    np.testing.assert_allclose((mean[0], var), [[[1e-18] * 2, [np.nan] * 2]] * 2, rtol=1e-12)
+    assert_allclose((mean[0], var), [[[1e-18] * 2, [np.nan] * 2]] * 2, rtol=1e-12)
 
 
 X6 = np.arange(6.0)[:, None]
@@ -98,7 +99,7 @@ def test_blocks_that_do_not_fit(work, words):
 def test_clusters_are_small_close_together_and_repeatable():
     X = default_rng(0).normal(size=(200, 2)) * [1.0, 1e3]
     blocks, again = (clustered_blocks(X, 17, default_rng(3)) for _ in range(2))
-    np.testing.assert_array_equal(blocks.labels, again.labels)
+    assert_array_equal(blocks.labels, again.labels)
     assert blocks.sizes.max() <= 17
     within = sum(
         np.var(X[blocks.labels == b] / [1.0, 1e3], axis=0).sum() for b in range(len(blocks))
@@ -128,7 +129,7 @@ def test_negative_variances_are_counted_and_set_to_zero():
     K = np.array([[[1.0, 0.5], [0.5, 1.0]]])
     D, n_clipped = unexplained_blocks(K, np.array([[[1.1, 0.2]]]))
     assert n_clipped == 1
-    np.testing.assert_allclose(D[0], [[0.0, 0.28], [0.28, 0.96]])
+    assert_allclose(D[0], [[0.0, 0.28], [0.28, 0.96]])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 from conftest import value_error
+from numpy.testing import assert_array_equal, assert_equal
 
 from sparse_pep import SparsePEPRegressor, load
 from sparse_pep.features import InducingPoints
@@ -103,7 +104,7 @@ def test_killed_after_any_evaluation_it_ends_the_same(
     assert 1 <= held <= after == len(before)
     monkeypatch.setattr("sparse_pep.training.lbfgs.evidence_and_gradient", counted(None, later))
     resumed = trained(name, in_blocks, checkpoint=path)
-    np.testing.assert_array_equal(resumed.model.theta, whole.model.theta)
+    assert_array_equal(resumed.model.theta, whole.model.theta)
     for field in ("log_evidence", "n_iter", "message", "counts"):
         assert getattr(resumed, field) == getattr(whole, field), field
     assert np.array_equal(resumed.history, whole.history)
@@ -127,7 +128,7 @@ def test_a_finished_training_is_answered_from_the_file_and_may_go_further(tmp_pa
     assert calls
     assert further.log_evidence > first.log_evidence
     whole = trained("probit", n_restarts=0, max_iter=8)
-    np.testing.assert_array_equal(further.model.theta, whole.model.theta)
+    assert_array_equal(further.model.theta, whole.model.theta)
 
 
 OWNER = replace(start(Gaussian(0.1)), kernel=Constant(1.0) + Linear(1.0))
@@ -287,8 +288,8 @@ def test_fit_killed_by_the_system_goes_on(tmp_path):
     assert json.loads(done.stdout)["file"] == "model.npz"
     assert not (tmp_path / "c.npz").exists()
     ours, theirs = (load(tmp_path / name) for name in ("model.npz", "whole.npz"))
-    np.testing.assert_equal(ours.parameters(), theirs.parameters())
-    np.testing.assert_equal(ours.predict_f(inputs[:50]), theirs.predict_f(inputs[:50]))
+    assert_equal(ours.parameters(), theirs.parameters())
+    assert_equal(ours.predict_f(inputs[:50]), theirs.predict_f(inputs[:50]))
     assert all(path.suffix == ".part" for path in tmp_path.glob(".*"))  # what a killed save leaves
 
 

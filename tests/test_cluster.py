@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("distributed", reason="the extra `distributed` is not installed")
 
@@ -308,7 +308,7 @@ def assert_all_there(source, **more):
         if np.ndim(value) == 0:
             assert set(parts) == {value}
         else:
-            np.testing.assert_array_equal(np.concatenate(parts), value)
+            assert_array_equal(np.concatenate(parts), value)
     assert (source.n_data, source.n_dims) == (N, D)
     assert [piece.first for piece in found] == np.cumsum([0, *(len(p.X) for p in found)])[
         :-1

@@ -309,12 +309,6 @@ def test_what_was_used_is_said():
     assert "a posterior for each" in model.summary()
 
 
-def test_blocks_of_rows_are_refused():
-    X, y, model = three_classes(blocks=np.arange(60) // 3)
-    with pytest.raises(ValueError, match="`blocks` cannot be used with a softmax of 3 classes"):
-        model.fit(X, y)
-
-
 def test_more_than_three_classes_train_in_rounds(monkeypatch):
     searches = []
     search = models.fixed_point

@@ -271,29 +271,31 @@ COPIES = {
     "a file of that": lambda case, folder: saved_again(case.loaded, folder),
     "a pickle": lambda case, folder: pickle.loads(pickle.dumps(case.model)),
 }
-each_saved = pytest.mark.parametrize("name", SAVED)
+
+
+@pytest.fixture(params=SAVED)
+def case(request, saved):
+    """Each of the models in turn."""
+    return saved[request.param]
 
 
 @pytest.mark.parametrize("copy", COPIES)
-@each_saved
-def test_a_copy_predicts_the_same_bits(name, copy, saved, tmp_path):
-    model = saved[name].model
-    other = COPIES[copy](saved[name], tmp_path)
+def test_a_copy_predicts_the_same_bits(case, copy, tmp_path):
+    model = case.model
+    other = COPIES[copy](case, tmp_path)
     assert type(other) is type(model)
     assert_equal(predictions_of(other), predictions_of(model))
 
 
-@each_saved
-def test_another_process_predicts_the_same_bits(name, saved):
-    model, _, _, elsewhere = saved[name]
+def test_another_process_predicts_the_same_bits(case):
+    model, _, _, elsewhere = case
     inputs = inputs_for(model)
     assert_equal((elsewhere["mean"], elsewhere["var"]), model.predict_f(inputs))
     assert_equal(elsewhere["text"], np.array(model.predict(inputs)).astype(str))
 
 
-@each_saved
-def test_what_was_fitted_comes_back(name, saved):
-    model, _, loaded, _ = saved[name]
+def test_what_was_fitted_comes_back(case):
+    model, _, loaded, _ = case
     assert_equal(loaded.parameters(), model.parameters())
     objects = ("kernel_", "features_", "mean_", "priors_", "diagnostics_")
     for attribute, value in vars(model).items():
@@ -304,18 +306,16 @@ def test_what_was_fitted_comes_back(name, saved):
     assert repr(loaded.priors_) == repr(model.priors_)
 
 
-@each_saved
-def test_diagnostics_come_back_without_the_trace_of_parameters(name, saved):
-    model, _, loaded, _ = saved[name]
+def test_diagnostics_come_back_without_the_trace_of_parameters(case):
+    model, _, loaded, _ = case
     expected = {key: value for key, value in model.diagnostics_.items() if key != "parameter_trace"}
     assert_equal(loaded.diagnostics_, expected)
     rows = {row for row in loaded.summary_rows() if row[0] != "advice"}
     assert rows <= set(model.summary_rows())
 
 
-@each_saved
-def test_what_the_user_adds_to_a_file_comes_back(name, saved):
-    assert_equal(saved[name].loaded.extra_, EXTRA)
+def test_what_the_user_adds_to_a_file_comes_back(case):
+    assert_equal(case.loaded.extra_, EXTRA)
 
 
 FITTED_ARGUMENTS = (
@@ -329,22 +329,20 @@ def plain_arguments(model):
     return {key: value for key, value in arguments.items() if key not in FITTED_ARGUMENTS}
 
 
-@each_saved
-def test_arguments_come_back(name, saved):
-    model, _, loaded, _ = saved[name]
+def test_arguments_come_back(case):
+    model, _, loaded, _ = case
     expected = plain_arguments(model) | {"fixed": tuple(model.fixed)}
     assert_equal(plain_arguments(loaded), expected)
     assert repr(loaded.training) == repr(model.training)
 
 
-@each_saved
-def test_a_clone_has_the_arguments_and_no_fit(name, saved):
-    model, _, loaded, _ = saved[name]
+def test_a_clone_has_the_arguments_and_no_fit(case):
+    model, _, loaded, _ = case
     assert repr(clone(model)) == repr(model)
     assert not hasattr(clone(loaded), "kernel_")
 
 
-@each_saved
+@pytest.mark.parametrize("name", SAVED)
 def test_a_pickle_has_the_data_unless_they_are_a_source(name, saved):
     model = saved[name].model
     again = pickle.loads(pickle.dumps(model))

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from conftest import value_error
 from javascript import NODE, in_browser
+from numpy.testing import assert_allclose
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.estimators.export import READERS
@@ -172,14 +173,14 @@ def exported(request, tmp_path_factory):
 @pytest.mark.filterwarnings("ignore:`X`. rows lie beyond")
 def test_the_c_reader_predicts_as_the_package_does(program, exported):
     model, path = exported
-    np.testing.assert_allclose(from_c(program, path, NEW), expected(model, NEW), 1e-12, 1e-12)
+    assert_allclose(from_c(program, path, NEW), expected(model, NEW), 1e-12, 1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:`X`. rows lie beyond")
 def test_the_javascript_reader_predicts_as_the_package_does(tmp_path, exported):
     model, path = exported
     found = from_javascript(tmp_path, path, NEW.tolist())
-    np.testing.assert_allclose(found, expected(model, NEW), 1e-12, 1e-12)
+    assert_allclose(found, expected(model, NEW), 1e-12, 1e-12)
 
 
 TABLE = pd.DataFrame(
@@ -199,9 +200,9 @@ def test_categories_of_a_table_and_their_gaps_are_read(program, tmp_path):
         for row in rows.to_dict("records")
     ]
     want = expected(model, rows)
-    np.testing.assert_allclose(from_javascript(tmp_path, path, cells), want, 1e-12, 1e-12)
+    assert_allclose(from_javascript(tmp_path, path, cells), want, 1e-12, 1e-12)
     numbers = model.columns_.transform(rows)
-    np.testing.assert_allclose(from_c(program, path, numbers), want, 1e-12, 1e-12)
+    assert_allclose(from_c(program, path, numbers), want, 1e-12, 1e-12)
 
 
 def test_an_empty_cell_whose_error_counts_is_refused_by_the_reader(tmp_path):
@@ -213,7 +214,7 @@ def test_an_empty_cell_whose_error_counts_is_refused_by_the_reader(tmp_path):
     model.export(path)
     row = {"width": 1.0, "price": 0.5}
     want = expected(model, pd.DataFrame([row]))
-    np.testing.assert_allclose(from_javascript(tmp_path, path, [row]), want, 1e-12, 1e-12)
+    assert_allclose(from_javascript(tmp_path, path, [row]), want, 1e-12, 1e-12)
     with pytest.raises((subprocess.CalledProcessError, AssertionError)):
         from_javascript(tmp_path, path, [{"width": 1.0}])
 
@@ -225,8 +226,8 @@ def test_codes_are_compared_and_matrices_of_codes_refused(program, tmp_path):
     model = regressor(kernel=smooth * Categorical(1.0, 0.6, active_dims=[1])).fit(rows, y)
     model.export(path)
     want = expected(model, rows)
-    np.testing.assert_allclose(from_c(program, path, rows), want, 1e-12, 1e-12)
-    np.testing.assert_allclose(from_javascript(tmp_path, path, rows.tolist()), want, 1e-12, 1e-12)
+    assert_allclose(from_c(program, path, rows), want, 1e-12, 1e-12)
+    assert_allclose(from_javascript(tmp_path, path, rows.tolist()), want, 1e-12, 1e-12)
     other = regressor(kernel=smooth * Coregion(3, active_dims=[1])).fit(rows, y)
     with value_error("the kernel Coregion"):
         other.export(path)

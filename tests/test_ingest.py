@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_array_equal
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.tables import convert_table
@@ -231,7 +232,7 @@ def test_a_frame_of_ordered_categories_is_their_series():
     for y in (pd.Series(classes), pd.DataFrame({"class": classes})):
         with pytest.warns(UserWarning, match="low < high"):
             found.append(model.fit(ROWS, y).predict(ROWS))
-    np.testing.assert_array_equal(*found)
+    assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -239,7 +240,7 @@ def test_later_tables_may_have_further_columns(mixed):
     X = frame_with(["x", "y"] * 20 if mixed else ROWS[:, 1])
     model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(X, ROWS[:, 0])
     wider = X.assign(more=1.0)[["more", "a", "b"]]
-    np.testing.assert_array_equal(model.predict(wider), model.predict(X))
+    assert_array_equal(model.predict(wider), model.predict(X))
     model.partial_fit(wider, ROWS[:, 0])
     assert model.n_features_in_ == 2
 

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from reference.compare import error
 from scipy.stats import multivariate_normal
 from sklearn.base import clone
@@ -90,7 +91,7 @@ def test_an_output_with_gaps_learns_from_the_other(tmp_path):
     covariance = model.kernel_.kernels[1].covariance
     assert covariance[0, 1] < -0.8 * np.sqrt(np.prod(np.diag(covariance)))
     model.save(tmp_path / "m.npz")
-    np.testing.assert_array_equal(load(tmp_path / "m.npz").predict(ROWS), model.predict(ROWS))
+    assert_array_equal(load(tmp_path / "m.npz").predict(ROWS), model.predict(ROWS))
 
 
 TRAININGS = {
@@ -229,7 +230,7 @@ def test_a_restart_can_change_the_signs_of_the_weights():
     assert np.all(np.abs(weights.mean(axis=0) / at - 1.0) < 0.5)
     assert 0.05 < np.mean(np.prod(weights, axis=1) < 0.0) < 0.5
     kept = perturbed(model, default_rng(0), {"kernel.1.weights"})
-    np.testing.assert_array_equal(kept.kernel.kernels[1].weights[:, 0], at)
+    assert_array_equal(kept.kernel.kernels[1].weights[:, 0], at)
     assert kept.kernel.kernels[1].variance[0] != KERNEL.kernels[1].variance[0]
 
 

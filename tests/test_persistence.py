@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import value_error
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.numerics.files import digest
@@ -271,7 +271,7 @@ def test_what_save_writes_comes_back(tmp_path):
     again = load(tmp_path / "m.npz")
     assert repr(again.extra_) == repr(extra)
     assert again.column_types == model.column_types
-    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert_array_equal(again.predict(frame), model.predict(frame))
 
 
 def test_a_model_that_cannot_be_loaded_again_is_not_saved(tmp_path):

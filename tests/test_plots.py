@@ -55,12 +55,6 @@ class FullLine(NoisyLine):
         return 2.0 * X[:, 0], np.full(len(X), 0.01)
 
 
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
-
-
 def labels(ax):
     return ax.get_legend_handles_labels()[1]
 
@@ -442,7 +436,7 @@ def test_parts_are_side_by_side_with_their_bands_and_in_order():
     assert [ax.get_title() for ax in axes] == ["up", "down"]
     for ax, slope in zip(axes, (1.0, -1.0), strict=True):
         line = ax.get_lines()[-1]
-        np.testing.assert_allclose(line.get_xdata(), [0.0, 1.0, 2.0])
-        np.testing.assert_allclose(line.get_ydata(), slope * line.get_xdata())
+        assert_allclose(line.get_xdata(), [0.0, 1.0, 2.0])
+        assert_allclose(line.get_ydata(), slope * line.get_xdata())
     with value_error(r"`mean` and `variance` must have shape \(1, 3\)"):
         plot_parts(x, [x, -x], [x, x], ["up"])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 from javascript import in_browser
+from numpy.testing import assert_allclose
 
 from docs.build import ASSETS, STYLES
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
@@ -98,8 +99,8 @@ def test_ten_states_have_the_evidence_mean_and_variance_of_the_package(shown):
     for state, found, model in shown:
         evidence, mean, var = settled(model)
         assert found["evidence"] == pytest.approx(evidence, abs=1e-8), state
-        np.testing.assert_allclose(found["mean"], mean, rtol=0, atol=1e-8)
-        np.testing.assert_allclose(found["variance"], var, rtol=0, atol=1e-8)
+        assert_allclose(found["mean"], mean, rtol=0, atol=1e-8)
+        assert_allclose(found["variance"], var, rtol=0, atol=1e-8)
 
 
 def test_bounds_and_the_gradient_that_trains_are_those_of_the_package(shown):
@@ -107,15 +108,13 @@ def test_bounds_and_the_gradient_that_trains_are_those_of_the_package(shown):
         gradient = model.log_marginal_likelihood_gradient()
         ours = found["gradient"]
         close = {"rtol": 1e-6, "atol": 1e-6}
-        np.testing.assert_allclose(ours["variance"], gradient["kernel.log_variance"], **close)
-        np.testing.assert_allclose(
-            ours["lengthscale"], np.sum(gradient["kernel.log_lengthscale"]), **close
-        )
-        np.testing.assert_allclose(ours["Z"], gradient["features.Z"].ravel(), **close)
+        assert_allclose(ours["variance"], gradient["kernel.log_variance"], **close)
+        assert_allclose(ours["lengthscale"], np.sum(gradient["kernel.log_lengthscale"]), **close)
+        assert_allclose(ours["Z"], gradient["features.Z"].ravel(), **close)
         if not state["labels"]:
-            np.testing.assert_allclose(ours["noise"], gradient["log_noise_variance"], **close)
+            assert_allclose(ours["noise"], gradient["log_noise_variance"], **close)
             bounds = model.log_marginal_likelihood_bounds()
-            np.testing.assert_allclose(found["limits"], bounds, rtol=1e-8)
+            assert_allclose(found["limits"], bounds, rtol=1e-8)
             assert bounds[0] <= found["exact"] <= bounds[1]
 
 

@@ -7,6 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
 
@@ -46,7 +47,7 @@ def test_the_gradient_is_that_of_the_sum():
     value, slope, fit = objective(at)
     log_density, _ = log_prior(PRIORS, objective.model_at(at).parameters())
     assert value == pytest.approx(fit.log_evidence + log_density, rel=1e-12)
-    np.testing.assert_allclose(
+    assert_allclose(
         slope, approx_fprime(at, lambda vector: objective(vector)[0], 1e-6), rtol=1e-3, atol=1e-4
     )
 
@@ -137,9 +138,7 @@ def test_later_data_copies_and_files_keep_the_priors(tmp_path):
         one.partial_fit(X[30:], y[30:])
         assert repr(one.priors_) == before
         assert "log_prior" in one.diagnostics_
-    np.testing.assert_allclose(
-        to_vector(again.parameters()), to_vector(model.parameters()), rtol=1e-9
-    )
+    assert_allclose(to_vector(again.parameters()), to_vector(model.parameters()), rtol=1e-9)
     assert repr(clone(again.set_params(priors=PRIORS)).priors) == repr(PRIORS)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import value_error
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor, load
 from sparse_pep.data.sources import ArraySource
@@ -51,7 +51,7 @@ def test_what_stands_for_one_column_is_shuffled_together():
     assert found.loss[0] > 0.05
     encoded = model.columns_.transform(table)
     same = model.relevance(encoded, X[:, 0], {"place": [0, 1], "size": [2]})
-    np.testing.assert_array_equal(found.loss, same.loss)
+    assert_array_equal(found.loss, same.loss)
 
 
 def test_scaled_targets_and_labels_are_judged(tmp_path):

@@ -6,6 +6,7 @@ from operator import attrgetter
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_equal
 
 from sparse_pep import SparsePEPClassifier, SparsePEPRegressor
 from sparse_pep.data.encoder import Encoder
@@ -69,7 +70,7 @@ def test_a_prediction_during_another_fit_belongs_to_one_regressor(name, monkeypa
     model = regressor()
     expected = OF_REGRESSOR[name](model)
     refit_within(monkeypatch, model, OTHER["y"])
-    np.testing.assert_equal(OF_REGRESSOR[name](model), expected)
+    assert_equal(OF_REGRESSOR[name](model), expected)
     assert model.y_mean_ > 10.0  # it was fitted to the other data
 
 
@@ -79,7 +80,7 @@ def test_a_prediction_during_another_fit_belongs_to_one_classifier(name, monkeyp
     model = classifier()
     expected = OF_CLASSIFIER[name](model)
     refit_within(monkeypatch, model, np.digitize(X[:, 1], [-0.5, 0.5]))
-    np.testing.assert_equal(OF_CLASSIFIER[name](model), expected)
+    assert_equal(OF_CLASSIFIER[name](model), expected)
     assert len(model.classes_) == 3
 
 
@@ -93,7 +94,7 @@ def test_an_estimator_is_its_arguments_its_state_and_what_is_published(make):
         if value is None and name in OPTIONAL:
             assert not hasattr(model, name)
         else:
-            np.testing.assert_equal(getattr(model, name), value)
+            assert_equal(getattr(model, name), value)
 
 
 @pytest.mark.parametrize(

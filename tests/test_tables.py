@@ -21,6 +21,7 @@ from conftest import value_error
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
 from reference.compare import properties
 
 import sparse_pep.cli
@@ -92,9 +93,7 @@ def test_what_is_written_is_read_back_bit_for_bit(tmp_path_factory, data, names,
         written(pd.DataFrame(rows, columns=names), path)
     wanted = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
     (batch,) = table_layout(table_files(path), {}, wanted).batches()
-    np.testing.assert_array_equal(
-        batch[""], rows[:, [names.index(name) for name in wanted]].astype(float)
-    )
+    assert_array_equal(batch[""], rows[:, [names.index(name) for name in wanted]].astype(float))
 
 
 FORMS = ["csv", "csv.gz", "parquet", "folder", "list"]
@@ -128,7 +127,7 @@ def source(folder, monkeypatch, request):
 
 def test_tables_in_every_form_become_the_same_arrays(source):
     for ours, theirs in zip(joined(source.pieces()), joined(EXPECTED.pieces()), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        assert_array_equal(ours, theirs)
     assert source.fingerprint() == EXPECTED.fingerprint()
 
 

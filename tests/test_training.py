@@ -10,7 +10,7 @@ import pytest
 from conftest import value_error
 from laws.adapter import ended
 from numpy.random import default_rng
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from reference import dense
 from reference.compare import error
 from sklearn.exceptions import ConvergenceWarning
@@ -137,7 +137,7 @@ def test_training_takes_the_same_path_in_all_units(features):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             paths.append(trained(first, Rows(unit * X, np.sin(X[:, 0])), max_iter=9).history)
-    np.testing.assert_allclose(paths[1:], [paths[0]] * 2, rtol=1e-6)
+    assert_allclose(paths[1:], [paths[0]] * 2, rtol=1e-6)
 
 
 def test_where_the_latent_function_starts():

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from reference.compare import error, slopes
 
 from sparse_pep.estimators.config import from_config, to_config
@@ -150,7 +151,7 @@ def test_pull_back_equals_finite_differences(features, kernel, X, name):
         return getattr(f, name)(k, *inputs)
 
     K, pull = getattr(features, f"{name}_vjp")(kernel, *inputs)
-    np.testing.assert_array_equal(K, matrix(features, kernel))
+    assert_array_equal(K, matrix(features, kernel))
     bar = np.random.default_rng(2).normal(size=K.shape)
     kernel_gradient, features_gradient = pull(bar.copy())
     rounding = 1e-3 + 1e-4 * np.sum(np.abs(bar * K))  # of that sum over a step of 1e-4, times 1e8
@@ -173,7 +174,7 @@ def test_description_and_parameters_go_round_and_columns_are_independent(feature
     assert type(described) is type(rebuilt) is type(features)
     assert len(rebuilt) == len(features)
     for got, expected in zip(covariances(described, kernel, X), (Kuu, Kuf), strict=True):
-        np.testing.assert_array_equal(got, expected)
+        assert_array_equal(got, expected)
     # of |cov(u, f)|, at most
     apart = np.column_stack([features.Kuf(kernel, x[None]) for x in X])
     scale = np.sqrt(np.max(np.abs(Kuu)) * np.max(kernel.diag(X)))

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 from conftest import value_error
+from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import differences, error, slopes
 
 from sparse_pep.estimators.config import from_config, to_config
@@ -167,7 +168,7 @@ def test_pull_back_equals_finite_differences(kernel, alone):
     before = bar.copy()
     moving = [d for d in range(3) if d not in kernel.categorical_dims]
     gradient, X1_bar = kernel.vjp(X1, other)[1](bar)
-    np.testing.assert_array_equal(bar, before)
+    assert_array_equal(bar, before)
     check_gradient(kernel, gradient, lambda moved: np.vdot(bar, moved(X1, other)), 1e-8)
 
     def at(part):
@@ -212,7 +213,7 @@ def test_active_dims_is_the_kernel_on_those_columns(kernel):
 def test_description_goes_through_json_without_a_change(kernel):
     back = from_config(json.loads(json.dumps(to_config(kernel, "kernel"))), "kernel")
     assert type(back) is type(kernel)
-    np.testing.assert_array_equal(back(X1, X2), kernel(X1, X2))
+    assert_array_equal(back(X1, X2), kernel(X1, X2))
 
 
 @every_kernel
@@ -223,7 +224,7 @@ def test_shown_is_a_call_that_makes_it_again(kernel):
     assert repr(back) == repr(kernel)
     assert "array" not in repr(kernel)
     for name, value in back.parameters().items():  # to three digits of numbers up to 4
-        np.testing.assert_allclose(value, parameters[name], rtol=0.0, atol=5e-3)
+        assert_allclose(value, parameters[name], rtol=0.0, atol=5e-3)
     assert error(back(X1, X2), kernel(X1, X2)) < 0.01
 
 
