@@ -62,7 +62,7 @@ def in_browser(
     if CHROMIUM is None:
         pytest.skip("no Chromium")
     page = folder / "page.html"
-    page.write_text(PAGE.format(head=head, body=body, script=script), encoding="utf-8")
+    page.write_text(PAGE.format(head=head, body=body, script=script), "utf-8")
     command = [CHROMIUM, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", "--dump-dom"]
     done = subprocess.run(
         [*command, page.as_uri()], capture_output=True, check=True, timeout=120, encoding="utf-8"

@@ -96,14 +96,14 @@ def from_c(program, path, rows):
 def from_javascript(folder, path, rows):
     """The predictions of the JavaScript reader, in node or in a browser."""
     reader = READERS / "sparse_pep.js"
-    given = f"const FILE = {path.read_text(encoding='utf-8')}, ROWS = {json.dumps(rows)};"
+    given = f"const FILE = {path.read_text('utf-8')}, ROWS = {json.dumps(rows)};"
     script = given + JAVASCRIPT
     if NODE is None:
         head = f'<script src="{reader.as_uri()}"></script>'
         return np.array(in_browser(folder, script, head))
     print_it = f"console.log(JSON.stringify((() => {{ {script} }})()))"
     program = folder / "program.js"
-    program.write_text(f"require({json.dumps(str(reader))}); {print_it}", encoding="utf-8")
+    program.write_text(f"require({json.dumps(str(reader))}); {print_it}", "utf-8")
     done = subprocess.run([NODE, program], capture_output=True, text=True, check=True, timeout=60)
     return np.array(json.loads(done.stdout))
 

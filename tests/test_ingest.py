@@ -87,24 +87,32 @@ def test_X_is_looked_through_for_bad_cells_at_most_twice(road, data, monkeypatch
 
 ROWS = np.random.default_rng(0).uniform(0.0, 6.0, (40, 2))
 DAYS = pd.date_range("2021-01-01", periods=40)
+TURN = np.arange(40) % 10
+
+
+def coded(code, values=ROWS[:, 1], n_codes=1):
+    """Values of which one in ten, or more, is a code."""
+    return np.where(TURN >= n_codes, values, code)
+
+
 ODD = {  # column, warning
-    "code": (np.where(np.arange(40) % 10, ROWS[:, 1], -999.0), "'b' of `X` holds -999 in 4 of 40"),
-    "fill": (np.where(np.arange(40) % 10, ROWS[:, 1], 1e20), "'b' of `X` holds 1e\\+20 in 4 of 40"),
+    "code": (coded(-999.0), "'b' of `X` holds -999 in 4 of 40"),
+    "fill": (coded(1e20), "'b' of `X` holds 1e\\+20 in 4 of 40"),
     "both": (
-        np.where(np.arange(40) % 10 > 1, ROWS[:, 1], np.where(np.arange(40) % 2, 999.0, -999.0)),
+        coded(np.where(TURN % 2, 999.0, -999.0), n_codes=2),
         "'b' of `X` holds -999 in 4 and 999 in 4 of 40 rows, and otherwise 0.* to [4-6].*If these",
     ),
     "two lengths": (
-        np.where(np.arange(40) % 10 > 1, ROWS[:, 1], -np.where(np.arange(40) % 2, 999.0, 9999.0)),
+        coded(np.where(TURN % 2, -999.0, -9999.0), n_codes=2),
         "holds -9999 in 4 and -999 in 4 of 40",
     ),
-    "decimal": (np.where(np.arange(40) % 10, ROWS[:, 1], -99.9), "holds -99.9 in 4 of 40"),
+    "decimal": (coded(-99.9), "holds -99.9 in 4 of 40"),
     "short float": (
-        np.where(np.arange(40) % 10, ROWS[:, 1], np.float32(99.99)),
+        coded(np.float32(99.99)),
         "holds 99.98999.* in 4 of 40",
     ),
     "once": (np.where(np.arange(40), ROWS[:, 1], -999.0), ""),
-    "near": (np.where(np.arange(40) % 10, 1e4 + 5e3 * ROWS[:, 1], -999.0), "'b' of `X` holds -999"),
+    "near": (coded(-999.0, 1e4 + 5e3 * ROWS[:, 1]), "'b' of `X` holds -999"),
     "in range": (np.linspace(0.0, 999.0, 20).repeat(2), ""),
     "digits": (
         DAYS.strftime("%Y%m%d").astype(int),
@@ -150,7 +158,7 @@ def test_numbers_that_mean_something_else_are_named(values, message, mixed):
 
 
 def test_codes_among_targets_and_times_in_columns_are_named():
-    y = np.where(np.arange(40) % 10, ROWS[:, 0], -9999.0)
+    y = coded(-9999.0, ROWS[:, 0])
     assert re.search("`y` holds -9999 in 4 of 40 rows.* such rows out", warnings_of(ROWS, y)[0])
     seconds = (DAYS - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
     for values, what in ((seconds, "seconds since 1970"), (44197 + np.arange(40), "spreadsheet")):
@@ -159,12 +167,12 @@ def test_codes_among_targets_and_times_in_columns_are_named():
 
 
 def test_codes_beside_gaps_and_among_dates_are_told_from_what_fills_cells():
-    values = np.where(np.arange(40) % 10, ROWS[:, 1], -999.0)
+    values = coded(-999.0)
     values[5] = np.nan
     assert re.search(
         "-999 in 4 of 39 rows, and otherwise 0", warnings_of(frame_with(values), ROWS[:, 0])[0]
     )
-    dates = DAYS.strftime("%Y-%m-%d").where(np.arange(40) % 10 > 0, "1900-01-01")
+    dates = DAYS.strftime("%Y-%m-%d").where(TURN > 0, "1900-01-01")
     said = warnings_of(frame_with(dates), ROWS[:, 0])[0]
     assert "'b' of `X` holds 1900-01-01 in 4 of 40 rows, and otherwise 2021-01-02 to" in said
     assert "fitted as a date" in said

@@ -73,6 +73,14 @@ def formulas(text):
     return [display or inline for display, inline in FORMULA.findall(text)]
 
 
+def formulas_of(page):
+    return [formula for text in texts(page) for formula in formulas(text)]
+
+
+def letters_of(page):
+    return {one for formula in formulas_of(page) for one in letters(formula)}
+
+
 def first_letters(text):
     """The letters that a row or an item defines: the first of each part of its formulas."""
     parts = [
@@ -109,8 +117,7 @@ def local(page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_letter_is_defined_once(page):
-    used = {one for text in texts(page) for formula in formulas(text) for one in letters(formula)}
-    assert not (undefined := sorted(used - general() - local(page))), undefined
+    assert not (undefined := sorted(letters_of(page) - general() - local(page))), undefined
     assert not (twice := sorted(local(page) & general())), twice
 
 
@@ -144,21 +151,20 @@ def test_letters_are_listed_once_at_the_end_of_a_page(page):
 
 def named(page):
     """The letters with which a formula begins: the text names them, or the formula defines them."""
-    found = [formula for text in texts(page) for formula in formulas(text)]
-    return {first for formula in found for first in list(letters(formula))[:1]}
+    return {first for formula in formulas_of(page) for first in list(letters(formula))[:1]}
 
 
 @pytest.mark.parametrize("page", OTHERS)
 def test_letters_of_all_other_pages(page):
-    used = {one for text in texts(page) for formula in formulas(text) for one in letters(formula)}
+    known = general() | local(page) | named(page)
     if page not in QUOTING:
-        assert not (unnamed := sorted(used - general() - local(page) - named(page))), unnamed
+        assert not (unnamed := sorted(letters_of(page) - known)), unnamed
         assert not (twice := sorted(local(page) & general())), twice
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES + OTHERS if page not in QUOTING])
 def test_a_letter_of_the_whole_site_has_no_form_of_another_meaning(page):
-    found = [formula for text in texts(page) for formula in formulas(text)]
+    found = formulas_of(page)
     for letter, form in FOREIGN_FORMS.items():
         assert not (foreign := [one for one in found if re.search(form, one)]), (letter, foreign)
 

@@ -42,17 +42,18 @@ def figure(name):
     return f"<main>{form[0]}{picture}</main>{script}"
 
 
+SEVEN = [0.5, 1.4, 2.2, 3.1, 3.9, 4.8, 5.6]
 STATES = [
     {"power": power, "labels": labels, "variance": variance, "lengthscale": lengthscale}
     | {"noise": noise, "Z": Z}
     for power, labels, variance, lengthscale, noise, Z in (
-        (0.0, False, 1.0, 0.5, 0.1, [0.5, 1.4, 2.2, 3.1, 3.9, 4.8, 5.6]),
-        (0.5, False, 1.0, 0.5, 0.1, [0.5, 1.4, 2.2, 3.1, 3.9, 4.8, 5.6]),
-        (1.0, False, 1.0, 0.5, 0.1, [0.5, 1.4, 2.2, 3.1, 3.9, 4.8, 5.6]),
+        (0.0, False, 1.0, 0.5, 0.1, SEVEN),
+        (0.5, False, 1.0, 0.5, 0.1, SEVEN),
+        (1.0, False, 1.0, 0.5, 0.1, SEVEN),
         (1e-9, False, 4.0, 0.3, 0.5, [1.0, 3.0]),
         (0.8, False, 0.3, 1.2, 0.01, [0.1, 2.0, 4.0, 5.9]),
         (0.3, False, 2.0, 0.4, 0.2, np.linspace(0.0, 6.0, 20).tolist()),
-        (0.0, True, 1.0, 0.5, 0.1, [0.5, 1.4, 2.2, 3.1, 3.9, 4.8, 5.6]),
+        (0.0, True, 1.0, 0.5, 0.1, SEVEN),
         (0.5, True, 3.0, 0.8, 0.1, [1.0, 2.0, 3.0, 4.0, 5.0]),
         (1.0, True, 2.0, 0.6, 0.1, [0.5, 2.0, 3.5, 5.0]),
         (0.25, True, 0.5, 1.5, 0.1, [3.0]),

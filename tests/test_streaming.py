@@ -29,8 +29,12 @@ FIXED = {"training": None, "kernel": SquaredExponential(1.2, 0.8), "features": I
 POWERS = [0.0, 0.5, 1.0]
 
 
-def memory_of(model, X, y, power):
-    fit = model_evidence(model, Problem(Rows(X, y), power))
+OLD = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
+
+
+def memory_of(model, y, power=0.5):
+    """The memory of the first 40 rows."""
+    fit = model_evidence(model, Problem(Rows(X[:40], y[:40]), power))
     return summarise_posterior(fit.posteriors, fit.log_evidence, model.features)
 
 
@@ -50,8 +54,7 @@ def test_other_features_are_those_of_the_definition(power):
     """The memory is a block of a few data more: the dense evidence of both."""
     kernel = Matern32(1.1, 0.9)
     noise = 0.05
-    old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
-    memory = memory_of(old, X[:40], y[:40], 0.5)
+    memory = memory_of(OLD, y)
     new = Model(kernel, InducingPoints(Z[:-2] + 0.3), Gaussian(noise))
     fit = model_evidence(
         new, Problem(Rows(X[40:], y[40:]), power, earlier=replace(memory, kept=False))
@@ -73,8 +76,7 @@ def test_other_features_are_those_of_the_definition(power):
 @pytest.mark.parametrize("power", POWERS)
 @pytest.mark.parametrize("tight", [False, True])
 def test_the_basis_in_which_a_memory_is_written_does_not_matter(power, tight):
-    old = Model(SquaredExponential(0.7, 1.3), InducingPoints(Z), Gaussian(0.1))
-    memory = replace(memory_of(old, X[:40], np.column_stack([y, -y])[:40], 0.5), kept=False)
+    memory = replace(memory_of(OLD, np.column_stack([y, -y])), kept=False)
     Q = np.linalg.qr(rng.normal(size=(8, 8)))[0]
     rotated = replace(
         memory, weights=[Q @ memory.weights[0]], observations=[Q @ memory.observations[0]]
@@ -90,7 +92,7 @@ def test_the_basis_in_which_a_memory_is_written_does_not_matter(power, tight):
 
 def test_features_without_covariances_in_closed_form_say_so():
     model = Model(Matern32(1.0, 1.0), Fourier(-1.0, 7.0, 3), Gaussian(0.1))
-    memory = memory_of(model, X[:40], y[:40], 0.5)
+    memory = memory_of(model, y)
     data = Rows(X[40:], y[40:])
     again = model_evidence(model, Problem(data, earlier=memory))
     assert error(again.log_evidence, model_evidence(model, Problem(Rows(X, y))).log_evidence) < 1e-8

@@ -270,10 +270,16 @@ def test_rows_without_a_target_can_be_left_out(words):
     assert "row 14: column 'x' holds 'inf'" in line  # of the file, with the rows left out
 
 
-def test_notes_have_the_names_of_columns_of_numbers_too():
+def written_to_gaps(name):
+    """The table of a file of numbers with this name of a column."""
     numbers = default_rng(0).normal(size=(40, 2))
-    table = pd.DataFrame(numbers, columns=["year", "b"]).assign(y=numbers[:, 0])
+    table = pd.DataFrame(numbers, columns=[name, "b"]).assign(y=numbers[:, 0])
     table.to_csv("gaps.csv", index=False)
+    return table
+
+
+def test_notes_have_the_names_of_columns_of_numbers_too():
+    table = written_to_gaps("year")
     result = accept(GAPS, "--test-fraction 0.2 --out m.npz")
     assert "feature names" not in result.stderr
     (table + 30.0).to_csv("far.csv", index=False)
@@ -281,9 +287,7 @@ def test_notes_have_the_names_of_columns_of_numbers_too():
 
 
 def test_predictions_have_the_layout_of_the_table():
-    numbers = default_rng(0).normal(size=(40, 2))
-    table = pd.DataFrame(numbers, columns=["a", "b"]).assign(y=numbers[:, 0])
-    table.to_csv("gaps.csv", index=False)
+    table = written_to_gaps("a")
     accept(GAPS, "--out m.npz")
     table.to_csv("new.csv", index=False, sep=";", decimal=",")
     accept("predict m.npz new.csv --decimal , --out p.csv")

@@ -220,16 +220,9 @@ def coupled_log_evidence(data, V, D, T, nu):
     C = len(data.offset)
     M, N = V.shape
     eye = np.eye(C)
-    P = sum(
-        w * np.kron(T[n], np.outer(V[:, n], V[:, n]))
-        for w, rows in zip(data.weights, data.blocks, strict=True)
-        for n in rows
-    )
-    h = sum(
-        w * np.kron(nu[n], V[:, n])
-        for w, rows in zip(data.weights, data.blocks, strict=True)
-        for n in rows
-    )
+    weighted = [(w, n) for w, rows in zip(data.weights, data.blocks, strict=True) for n in rows]
+    P = sum(w * np.kron(T[n], np.outer(V[:, n], V[:, n])) for w, n in weighted)
+    h = sum(w * np.kron(nu[n], V[:, n]) for w, n in weighted)
     total, m, S = gaussian(np.zeros(C * M), np.eye(C * M), P, h, 1.0)
     units = np.empty(N)
     for rows, power, weight in zip(data.blocks, data.powers, data.weights, strict=True):
