@@ -126,7 +126,7 @@ def visited(name, earlier):
 
 PARTITIONS = [(name, False) for name in CASES]
 PARTITIONS += [("gaussian, weighted outputs", True), ("probit, blocks", True)]
-each_partition = pytest.mark.parametrize(("name", "earlier"), PARTITIONS)
+each_partition = pytest.mark.parametrize("name, earlier", PARTITIONS)
 
 
 @each_partition

@@ -35,7 +35,7 @@ def test_rows_replace_those_with_the_same_keys(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("objective", 100.1), ("mean_square", 1.01), ("mean_variance", 0.9)]
+    "name, value", [("objective", 100.1), ("mean_square", 1.01), ("mean_variance", 0.9)]
 )
 def test_a_system_that_differs_is_refused(name, value):
     first = ROW | {"objective": 100.0, "mean_square": 1.0, "mean_variance": 1.0}
@@ -73,7 +73,7 @@ def test_a_row_of_each_task(capsys, monkeypatch):
     assert row["mean_variance"] > 0.0
 
 
-@pytest.mark.parametrize(("labels", "variant"), [(False, ""), (False, "local"), (True, "")])
+@pytest.mark.parametrize("labels, variant", [(False, ""), (False, "local"), (True, "")])
 def test_a_whole_fit_is_scored_along_its_way(tmp_path, labels, variant):
     rng = np.random.default_rng(0)
     X = rng.uniform(-3.0, 3.0, (90, 2)) * [1.0, 50.0]

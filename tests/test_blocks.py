@@ -162,7 +162,7 @@ class Data:
 
     def __init__(self, N=12, M=4):
         rng = default_rng(0)
-        self.X = np.sort(rng.uniform(0, 5, size=N))[:, None]
+        self.X = np.sort(rng.uniform(0, 5, N))[:, None]
         f = 1.5 * np.sin(2 * self.X[:, 0])
         self.features = InducingPoints(np.linspace(0.3, 4.7, M)[:, None])
         normal = rng.normal(size=N)
@@ -201,7 +201,7 @@ def test_start_from_which_some_block_has_no_distribution(likelihood):
 
 def test_large_variance_and_flipped_labels_settle():
     rng = default_rng(0)
-    X = np.sort(rng.uniform(0, 10, size=150))[:, None]
+    X = np.sort(rng.uniform(0, 10, 150))[:, None]
     y = np.where(np.sin(X[:, 0]) > 0, 1.0, -1.0) * np.where(rng.uniform(size=150) < 0.1, -1, 1)
     features = InducingPoints(np.linspace(0.5, 9.5, 8)[:, None])
     model = Model(SquaredExponential(300.0, 0.7), features, Probit())

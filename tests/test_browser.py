@@ -222,7 +222,7 @@ def test_search_finds_words(seen):
 
 
 @pytest.mark.parametrize(
-    ("name", "pages"),
+    "name, pages",
     [
         ("log1p_ratio", ["reference/numerics.linalg", "internals/numerics/linalg"]),
         ("GaussianBlur", ["reference/features.windows"]),

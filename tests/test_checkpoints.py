@@ -29,7 +29,7 @@ from sparse_pep.training import LBFGS, TrainingOptions, train
 from sparse_pep.training.checkpoint import CachedEvaluation, Checkpoint
 
 rng = np.random.default_rng(6)
-X = rng.uniform(0, 5, size=(80, 2))
+X = rng.uniform(0, 5, (80, 2))
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=80)
 BLOCKS = np.arange(80) // 5
 TARGETS = {"gaussian": y, "probit": np.sign(y), "poisson": np.round(np.exp(y))}

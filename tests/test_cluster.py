@@ -50,11 +50,11 @@ N = 1200
 D = 2
 PIECES = 6
 rng = default_rng(0)
-X = rng.uniform(-2.0, 2.0, size=(N, D))
+X = rng.uniform(-2.0, 2.0, (N, D))
 y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=N)
 labels = np.where(y + 0.3 * rng.normal(size=N) > 0.0, 1.0, -1.0)
-weight = rng.uniform(0.5, 2.0, size=N)
-known = rng.uniform(0.0, 0.1, size=N)
+weight = rng.uniform(0.5, 2.0, N)
+known = rng.uniform(0.0, 0.1, N)
 Z = X[:9].copy()
 REGRESSION = Model(SquaredExponential(1.0, [1.0, 1.5]), InducingPoints(Z), Gaussian(0.1))
 CLASSIFICATION = Model(SquaredExponential(2.0, [1.0, 1.5]), InducingPoints(Z), Probit())
@@ -550,9 +550,7 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
     assert_allclose(model.predict(frame(later)), model.predict(later), rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("status", "error"), [("closing", ValueError), ("running", CommClosedError)]
-)
+@pytest.mark.parametrize("status, error", [("closing", ValueError), ("running", CommClosedError)])
 def test_a_client_that_is_being_closed_is_a_cluster_that_is_lost(status, error):
     client = SimpleNamespace(status=status)
     with pytest.raises(ClusterLost, match="the Dask scheduler is gone"), as_cluster_lost(client):

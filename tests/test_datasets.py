@@ -189,7 +189,7 @@ def test_labelled_sets_of_a_folder_are_listed(labelled):
 
 
 @pytest.mark.parametrize(
-    ("name", "file"),
+    "name, file",
     [("banana", "toy/banana_test.csv.gz"), ("breast", "classification/breast_splits.json.gz")],
 )
 def test_sets_that_lack_a_file_are_not_listed(labelled, name, file):

@@ -31,9 +31,9 @@ class EnergyProblem:
         rng = np.random.default_rng(seed)
         self.kernel = SquaredExponential(rng.uniform(0.8, 2.0), np.array([0.5, 0.7]))
         grid = np.stack(np.meshgrid(np.arange(4.0), np.arange(4.0)), axis=-1).reshape(-1, 2)
-        self.X = rng.permutation(grid + rng.uniform(-0.2, 0.2, size=grid.shape))
-        self.Z = self.X[:5] + rng.uniform(-0.4, 0.4, size=(5, 2))
-        self.X_test = rng.uniform(-0.5, 3.5, size=(6, 2))
+        self.X = rng.permutation(grid + rng.uniform(-0.2, 0.2, grid.shape))
+        self.Z = self.X[:5] + rng.uniform(-0.4, 0.4, (5, 2))
+        self.X_test = rng.uniform(-0.5, 3.5, (6, 2))
         self.y = np.sin(2 * self.X[:, 0]) + self.X[:, 1] / 2 + 0.3 * rng.normal(size=16)
         self.labels = np.where(self.y > np.median(self.y) + 0.4 * rng.normal(size=16), 1.0, -1.0)
         self.blocks = {

@@ -143,7 +143,7 @@ def test_every_label_of_the_paper_is_listed(paper):
 
 
 @pytest.mark.parametrize(
-    ("kind", "starts"),
+    "kind, starts",
     [("figure", ("fig:",)), ("table", ("tab:",)), ("remark", ("rem:", "remark:"))],
 )
 def test_figures_tables_and_remarks_are_numbered_as_in_the_paper(paper, kind, starts):

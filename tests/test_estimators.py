@@ -58,9 +58,9 @@ from sparse_pep.training.lbfgs import SITE_TOL
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 RNG = default_rng(0)
-X = RNG.uniform(-3, 3, size=(40, 2))
+X = RNG.uniform(-3, 3, (40, 2))
 y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40)
-X_TEST = RNG.uniform(-3, 3, size=(7, 2))
+X_TEST = RNG.uniform(-3, 3, (7, 2))
 KERNEL = SquaredExponential(1.2, [0.9, 2.0])
 KEPT = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "training": None}
 SIDE = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
@@ -689,12 +689,12 @@ def reported(name, power=0.5):
 
 CLASSIFIERS = ["probit", "logit", "noisy_probit", "softmax"]
 each_classifier = pytest.mark.parametrize(
-    ("likelihood", "power"), [(name, power) for name in CLASSIFIERS for power in (0.0, 0.5, 1.0)]
+    "likelihood, power", [(name, power) for name in CLASSIFIERS for power in (0.0, 0.5, 1.0)]
 )
 
 
 @pytest.mark.parametrize(
-    ("name", "power"),
+    "name, power",
     [("regression", 0.5), ("counts", 0.5), *each_classifier.args[1]],
 )
 def test_q_is_the_prediction_at_the_inducing_points(name, power):
@@ -1237,7 +1237,7 @@ def test_neighbours_have_one_weight_and_one_power():
 
 
 @pytest.mark.parametrize(
-    ("epochs", "tol", "words"),
+    "epochs, tol, words",
     [(12, 1e-9, "gained .*raise `n_epochs`"), (4, 10.0, "4 epochs are too few"), (12, 10.0, "")],
 )
 def test_adam_says_whether_it_was_still_rising_and_shows_progress_if_asked(
@@ -1306,7 +1306,7 @@ def test_targets_that_look_like_labels_are_fitted_with_a_warning(y, words):
 
 
 @pytest.mark.parametrize(
-    ("noise", "page"), [(0.3, "Noise that explodes"), (1e-4, "How many inducing points")]
+    "noise, page", [(0.3, "Noise that explodes"), (1e-4, "How many inducing points")]
 )
 def test_advice_on_points_names_a_page_that_fits_the_noise(noise, page):
     rng = default_rng(0)

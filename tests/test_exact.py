@@ -15,7 +15,7 @@ from sparse_pep.datasets import list_datasets, load_regression
 from sparse_pep.kernels import SquaredExponential
 from sparse_pep.training import LBFGS
 
-X = default_rng(0).uniform(-2.0, 2.0, size=(120, 2))
+X = default_rng(0).uniform(-2.0, 2.0, (120, 2))
 SMOOTH = np.sin(2.0 * X[:, 0]) + X[:, 1] ** 2
 NOISY = SMOOTH + 0.1 * default_rng(1).normal(size=120)
 AUTO = {"n_inducing": "auto", "random_state": 0}
@@ -48,7 +48,7 @@ def test_jitter_stays_where_the_noise_is_larger():
 
 
 def test_the_exact_process_of_a_simulator_beats_trained_points():
-    new = default_rng(2).uniform(-1.8, 1.8, size=(300, 2))
+    new = default_rng(2).uniform(-1.8, 1.8, (300, 2))
     truth = np.sin(2.0 * new[:, 0]) + new[:, 1] ** 2
     errors = []
     for n_inducing in ("auto", 30):
@@ -173,7 +173,7 @@ def test_with_a_limit_of_time_auto_begins_as_the_default(seconds):
 
 def test_a_small_map_is_exact_by_default():
     rng = default_rng(0)
-    places = rng.uniform(0.0, 6.0, size=(500, 2))
+    places = rng.uniform(0.0, 6.0, (500, 2))
     heights = np.abs(np.sin(2.0 * places[:, 0])) + np.abs(places[:, 1] - 3.0)
     noisy = heights + 0.1 * rng.normal(size=500)
     errors = []

@@ -265,7 +265,7 @@ LOCAL = {"n_inducing": 5, "local": 5, "training": None}
 
 
 @pytest.mark.parametrize(
-    ("model", "targets", "words"),
+    "model, targets, words",
     [
         (
             SparsePEPRegressor(**LOCAL),

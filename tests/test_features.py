@@ -40,7 +40,7 @@ from sparse_pep.training import LBFGS
 RNG = default_rng(3)
 X = RNG.normal(size=(6, 2))
 Z = RNG.normal(size=(4, 2))
-WIDTHS = RNG.uniform(0.2, 0.8, size=(4, 2))
+WIDTHS = RNG.uniform(0.2, 0.8, (4, 2))
 FREQUENCIES = 2 * RNG.normal(size=(4, 2))
 PHASES = RNG.normal(size=4)
 SOME_WIDTHS = np.array([[0.5, 0.0], [0.0, 0.4]])  # along one axis each
@@ -159,9 +159,7 @@ def test_sums_over_points_are_near_the_integrals(p, D):
     nu = p - 0.5
     log_g = np.arange(-60.0, 4.0, 0.4)
     weight = 0.4 * np.exp(nu * (log_g + np.log(nu) - np.exp(log_g))) / float(mp.gamma(nu))
-    features = GaussianBlur(
-        rng.normal(size=(4, D)) / np.sqrt(D), rng.uniform(0.0, 1.0, size=(4, D))
-    )
+    features = GaussianBlur(rng.normal(size=(4, D)) / np.sqrt(D), rng.uniform(0.0, 1.0, (4, D)))
     x = rng.normal(size=(3, D)) / np.sqrt(D)
     exact = np.tensordot(
         weight,
@@ -258,7 +256,7 @@ def test_no_array_for_each_dimension():
 
 # In models
 
-X_line = np.sort(default_rng(5).uniform(0.0, 6.0, size=40))[:, None]
+X_line = np.sort(default_rng(5).uniform(0.0, 6.0, 40))[:, None]
 y_line = np.sin(2 * X_line[:, 0]) + 0.3 * default_rng(6).normal(size=40)
 LINE = Rows(X_line, y_line)
 
@@ -295,7 +293,7 @@ TRAINED = {
 }
 
 
-@pytest.mark.parametrize(("features", "kernel"), TRAINED.values(), ids=TRAINED.keys())
+@pytest.mark.parametrize("features, kernel", TRAINED.values(), ids=TRAINED.keys())
 @pytest.mark.parametrize("estimator", [SparsePEPRegressor, SparsePEPClassifier])
 def test_estimators_train_them(features, kernel, estimator):
     targets = y_line if estimator is SparsePEPRegressor else y_line > 0

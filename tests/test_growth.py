@@ -89,7 +89,7 @@ def test_later_data_add_no_points(power):
 
 
 @pytest.mark.parametrize(
-    ("kind", "targets", "more"),
+    "kind, targets, more",
     [
         (SparsePEPClassifier, y > 0.0, {}),
         (SparsePEP, np.round(np.exp(y)), {"likelihood": "poisson"}),

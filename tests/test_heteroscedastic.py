@@ -101,7 +101,7 @@ def test_only_the_mean_has_the_units_of_y():
 
 def test_the_summary_says_that_the_posterior_is_a_product():
     rng = default_rng(0)
-    X = rng.uniform(0, 3, size=(20, 1))
+    X = rng.uniform(0, 3, (20, 1))
     y = np.sin(X[:, 0]) + 0.1 * rng.normal(size=20)
     model = SparsePEP(
         likelihood=HeteroscedasticGaussian(), n_inducing=4, training=LBFGS(max_iter=2)

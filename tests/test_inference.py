@@ -41,7 +41,7 @@ class SearchProblem:
 
 def small(likelihood, seed=0, N=25, M=5, variance=2.0):
     rng = default_rng(seed)
-    X = rng.uniform(-3, 3, size=(N, 1))
+    X = rng.uniform(-3, 3, (N, 1))
     y = likelihood.sample(1.5 * np.sin(1.7 * X[:, 0]), rng)
     return SearchProblem(
         SquaredExponential(variance, 0.9), np.linspace(-2.5, 2.5, M)[:, None], X, y, likelihood

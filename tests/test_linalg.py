@@ -58,7 +58,7 @@ def test_units_of_each_variable_do_not_matter(M, seed, jitter):
 @given(st.integers(2, 12), seeds, scales)
 def test_a_singular_matrix_is_factorised_with_the_least_jitter_that_works(M, seed, scale):
     rng = default_rng(seed)
-    v = rng.uniform(0.5, 2.0, size=(M, 1)) * rng.choice([-1.0, 1.0], size=(M, 1))
+    v = rng.uniform(0.5, 2.0, (M, 1)) * rng.choice([-1.0, 1.0], size=(M, 1))
     K = scale * (v @ v.T)
     K -= 1e-15 * np.trace(K) * np.eye(M)  # surely not positive definite
     factor = factorise(K)
@@ -111,7 +111,7 @@ def test_weighted_columns_are_summed(M, n, seed, common):
     rng = default_rng(seed)
     V = rng.normal(size=(M, n))
     S = np.zeros((M, M))
-    weight = np.full(n, rng.choice([0.7, -0.7])) if common else rng.integers(-1, 3, size=n) * 0.3
+    weight = np.full(n, rng.choice([0.7, -0.7])) if common else rng.integers(-1, 3, n) * 0.3
     for columns, work in ((V, np.empty((M, n))), (V.copy(), V.copy()), (own := V.copy(), own)):
         blas.add_weighted(S, columns, weight, work)
     assert error(S, np.tril(3.0 * V @ np.diag(weight) @ V.T), 1.0 + n) < 1e-14

@@ -79,7 +79,7 @@ def test_neighbours_under_a_probit_agree_with_exact_numbers(beyond):
 def small(targets="gaussian", seed=0, N=24):
     """A model with few inducing points, and its data."""
     rng = default_rng(seed)
-    X = rng.uniform(0, 4, size=(N, 2))
+    X = rng.uniform(0, 4, (N, 2))
     f = np.sin(3 * X[:, 0]) + X[:, 1]
     y = f + 0.2 * rng.normal(size=N)
     likelihood = Gaussian(0.04)
@@ -184,7 +184,7 @@ def wavy(N=200):
     intervals.
     """
     rng = default_rng(0)
-    X = rng.uniform(0, 6, size=(N, 1))
+    X = rng.uniform(0, 6, (N, 1))
     return (
         X,
         np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=N),
@@ -268,7 +268,7 @@ def test_blocks_that_lose_much_are_a_warning():
     0.5 they do not.
     """
     rng = default_rng(0)
-    X = np.sort(rng.uniform(0, 10, size=(100, 1)), axis=0)
+    X = np.sort(rng.uniform(0, 10, (100, 1)), axis=0)
     y = rng.poisson(np.exp(2.0 + 3.0 * np.sin(5 * X[:, 0])))
     model = SparsePEP(
         likelihood="poisson",

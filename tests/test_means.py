@@ -81,7 +81,7 @@ def test_several_classes_have_a_level_each():
 
 def test_the_start_is_the_weighted_least_squares_plane():
     y = rng.normal(size=12)
-    weight = rng.uniform(0, 2, size=12)
+    weight = rng.uniform(0, 2, 12)
     start = starting_mean("linear", X, y, weight)
     residual = weight * (y - start(X))
     assert np.allclose([residual.sum(), *(residual @ X)], 0.0, atol=1e-10)

@@ -23,7 +23,7 @@ POWERS = (0.0, 1e-6, 0.5, 1.0)
 
 def cases(n_classes, n, seed, spread=6.0, low=-3.0, high=1.5):
     rng = default_rng(seed)
-    mean = rng.uniform(-spread, spread, size=(n_classes, n))
+    mean = rng.uniform(-spread, spread, (n_classes, n))
     return rng.integers(n_classes, size=n), mean, 10 ** rng.uniform(low, high, mean.shape)
 
 

@@ -32,7 +32,7 @@ from sparse_pep.training.neighbours import (
 )
 
 RNG = default_rng(2)
-X = RNG.uniform(0.0, 3.0, size=(60, 2))
+X = RNG.uniform(0.0, 3.0, (60, 2))
 Y = np.sin(2.0 * X[:, 0]) + 0.3 * X[:, 1] + 0.1 * RNG.normal(size=60)
 
 
@@ -125,7 +125,7 @@ def test_gradient_equals_finite_differences_for_everything_at_once():
 
 
 def test_training_finds_the_noise_that_few_inducing_points_cannot_tell():
-    inputs = RNG.uniform(0.0, 30.0, size=(800, 1))
+    inputs = RNG.uniform(0.0, 30.0, (800, 1))
     targets = np.sin(3.0 * inputs[:, 0]) + 0.1 * RNG.normal(size=800)
     model = Model(SquaredExponential(1.0, [1.0]), InducingPoints(inputs[:10]), Gaussian(0.5))
     result = train_on_neighbours(model, Problem(Rows(inputs, targets)))
@@ -136,7 +136,7 @@ def test_training_finds_the_noise_that_few_inducing_points_cannot_tell():
 @pytest.fixture(scope="module")
 def fitted():
     """An estimator that was trained on neighbours, with its data."""
-    inputs = default_rng(0).uniform(0.0, 30.0, size=(400, 1))
+    inputs = default_rng(0).uniform(0.0, 30.0, (400, 1))
     targets = np.sin(3.0 * inputs[:, 0])
     options = {"training": "neighbours", "n_inducing": 10, "random_state": 0}
     return SparsePEPRegressor(**options).fit(inputs, targets), inputs, targets
@@ -164,7 +164,7 @@ def test_later_data_keep_the_hyper_parameters(fitted):
 def noisy(seed=3):
     """Rows with a smooth function and noise of variance 0.01."""
     rng = default_rng(seed)
-    inputs = rng.uniform(0.0, 5.0, size=(400, 2))
+    inputs = rng.uniform(0.0, 5.0, (400, 2))
     return inputs, np.sin(2.0 * inputs[:, 0]) * np.cos(inputs[:, 1]) + 0.1 * rng.normal(size=400)
 
 

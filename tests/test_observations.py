@@ -107,7 +107,7 @@ def test_exact_numbers_of_observations(kind, tolerance, case):
 # What rows of every kind have in an estimator, beside values; with scales s of the inputs and t of
 # the targets
 
-X = default_rng(0).uniform(-2.0, 2.0, size=(12, 2))
+X = default_rng(0).uniform(-2.0, 2.0, (12, 2))
 F = np.sin(X[:, 0]) + 0.5 * X[:, 1]
 OTHER = X[::-1] + 0.1
 ALL = np.arange(12)
@@ -236,7 +236,7 @@ SLOPES = KINDS["slopes"](ALL)
 
 
 @pytest.mark.parametrize(
-    ("make", "words"),
+    "make, words",
     [
         *(
             (
@@ -297,7 +297,7 @@ def test_values_that_are_repeated_at_one_place_are_one_place():
 
 def test_a_linear_mean_function_is_observed_through_every_functional():
     """What is left of the targets after the functionals of the mean has the same evidence."""
-    X = default_rng(3).uniform(-2.0, 2.0, size=(12, 2))
+    X = default_rng(3).uniform(-2.0, 2.0, (12, 2))
     rows = np.column_stack([X, 0.3 + 0.1 * X[:, ::-1], np.arange(12) % 4, np.zeros(12)])
     y = np.sin(X.sum(axis=1))
     kernel = Observed(SquaredExponential(1.3, 0.8), 2)

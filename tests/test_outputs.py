@@ -31,7 +31,7 @@ from sparse_pep.training import LBFGS, Adam
 from sparse_pep.training.run import perturbed
 
 RNG = default_rng(0)
-X = RNG.uniform(0.0, 6.0, size=(40, 2))
+X = RNG.uniform(0.0, 6.0, (40, 2))
 F = np.sin(X[:, 0]) + 0.3 * X[:, 1]
 Y = np.column_stack([F, -0.8 * F]) + 0.1 * RNG.normal(size=(40, 2))
 GAPS = Y.copy()

@@ -29,11 +29,11 @@ from sparse_pep.training.initialise import column_spread
 
 rng = np.random.default_rng(5)
 N = 40
-X = rng.uniform(-3.0, 3.0, size=(N, 2))
+X = rng.uniform(-3.0, 3.0, (N, 2))
 f = 3.0 * np.sin(2.0 * X[:, 0]) + X[:, 1]
 y = f + 0.3 * rng.normal(size=N)
 signs = np.where(rng.uniform(size=N) < 0.15, -1.0, 1.0) * np.sign(f)
-weight = rng.integers(0, 4, size=N) * 1.0
+weight = rng.integers(0, 4, N) * 1.0
 powers = np.resize([0.0, 1.0, 0.5, 1e-7], N)
 kernel = SquaredExponential(4.0, [1.0, 2.0])
 points = InducingPoints(X[:6].copy())

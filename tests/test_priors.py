@@ -73,7 +73,7 @@ def trained(route, name):
 
 
 each_route = pytest.mark.parametrize(
-    ("route", "name"), [(route, name) for route in ROUTES for name in ("densities", "limits")]
+    "route, name", [(route, name) for route in ROUTES for name in ("densities", "limits")]
 )
 
 

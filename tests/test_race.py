@@ -30,7 +30,7 @@ from sparse_pep.training.options import Clock
 def wave(n_rows, frequency, seed=0):
     """Inputs on a line, and noisy values of a wave."""
     rng = default_rng(seed)
-    inputs = rng.uniform(0.0, 30.0, size=(n_rows, 1))
+    inputs = rng.uniform(0.0, 30.0, (n_rows, 1))
     return inputs, np.sin(frequency * inputs[:, 0]) + 0.1 * rng.normal(size=n_rows)
 
 
@@ -108,7 +108,7 @@ def test_of_many_rows_a_sample_stands_for_the_run_on_all_which_goes_on_if_it_win
 
 def test_neighbours_help_labels_of_a_function_with_much_structure():
     rng = default_rng(0)
-    inputs = rng.uniform(0.0, 30.0, size=(1500, 1))
+    inputs = rng.uniform(0.0, 30.0, (1500, 1))
     f = 2.0 * np.sin(3.0 * inputs[:, 0])
     labels = np.where(norm.cdf(f) > rng.uniform(size=1500), "yes", "no")
     auto, plain = (
@@ -116,7 +116,7 @@ def test_neighbours_help_labels_of_a_function_with_much_structure():
         for training in ("auto", "lbfgs")
     )
     assert auto.diagnostics_["race_won_by"].startswith("neighbours")
-    X = rng.uniform(0.0, 30.0, size=(500, 1))
+    X = rng.uniform(0.0, 30.0, (500, 1))
     truth = norm.cdf(2.0 * np.sin(3.0 * X[:, 0]))
     errors = [np.mean(np.abs(model.predict_proba(X)[:, 1] - truth)) for model in (auto, plain)]
     assert errors[0] < 0.08 < 0.2 < errors[1]

@@ -19,7 +19,7 @@ def problem(M, N, seed):
     A = rng.normal(size=(M, M + 3))
     factor = factorise(np.ascontiguousarray(A @ A.T))
     V = rng.normal(size=(M, N))
-    dff = rng.exponential(size=N) * rng.integers(0, 2, size=N)
+    dff = rng.exponential(size=N) * rng.integers(0, 2, N)
     return factor, V, dff, rng.normal(size=N), float(rng.uniform(0.05, 2.0))
 
 

@@ -22,7 +22,7 @@ from sparse_pep.streaming import summarise_posterior
 from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(4)
-X = np.sort(rng.uniform(0, 6, size=(60, 1)), axis=0)
+X = np.sort(rng.uniform(0, 6, (60, 1)), axis=0)
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=60)
 Z = np.linspace(0.3, 5.7, 8)[:, None]
 FIXED = {"training": None, "kernel": SquaredExponential(1.2, 0.8), "features": InducingPoints(Z)}
@@ -107,8 +107,8 @@ def whole_and_stream(request):
     """A model fitted to all rows, and one that had them in seven batches."""
     power, outputs = request.param
     Y = y if outputs == 1 else np.column_stack([y, np.cos(X[:, 0])])
-    weight = rng.integers(1, 4, size=60)
-    known = rng.uniform(0, 0.1, size=60)
+    weight = rng.integers(1, 4, 60)
+    known = rng.uniform(0, 0.1, 60)
     mean = ConstantMean(0.2 if outputs == 1 else np.full(outputs, 0.2))
     model = SparsePEPRegressor(**FIXED, power=power, noise_variance=0.1, mean=mean)
     stream = clone(model)
@@ -135,7 +135,7 @@ class TestBatches:
         _, stream = whole_and_stream
         stream.save(tmp_path / "model.npz")
         loaded = load(tmp_path / "model.npz")
-        more = rng.uniform(0, 6, size=(5, 1))
+        more = rng.uniform(0, 6, (5, 1))
         targets = np.zeros(np.shape(stream.predict(more)))
         expected = copy.deepcopy(stream).partial_fit(more, targets).predict(X)
         assert error(loaded.partial_fit(more, targets).predict(X), expected) < 1e-9

@@ -45,7 +45,7 @@ FRAME = pd.DataFrame(
         "b": rng.normal(size=23),
         "yes": np.arange(23) % 2 == 0,
         "y": rng.normal(size=23),
-        "w": rng.integers(0, 3, size=23),
+        "w": rng.integers(0, 3, 23),
         "kind": np.array(["oak", "elm", "ash"])[np.arange(23) % 3],
         "v": 0.5,
         "p": rng.uniform(size=23),
@@ -424,7 +424,7 @@ def test_a_bad_table_is_refused_in_one_line_that_says_where_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(
-    ("use", "path", "message"),
+    "use, path, message",
     [
         (read_table, "absent.csv", "there is no file 'absent.csv'"),
         (read_table, "absent.parquet", "there is no file 'absent.parquet'"),
@@ -492,7 +492,7 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize(("columns", "parsed"), [(["n", "yes", "y"], 1), (["a", "kind", "y"], 2)])
+@pytest.mark.parametrize("columns, parsed", [(["n", "yes", "y"], 1), (["a", "kind", "y"], 2)])
 def test_a_csv_is_opened_once_and_parsed_twice_only_if_it_holds_text(
     folder, readings, use, columns, parsed
 ):
@@ -503,7 +503,7 @@ def test_a_csv_is_opened_once_and_parsed_twice_only_if_it_holds_text(
     assert readings == {"opened": 1, "parsed": parsed}
 
 
-@pytest.mark.parametrize(("columns", "parsed"), [(["a", "y"], 1), (["a", "kind", "y"], 2)])
+@pytest.mark.parametrize("columns, parsed", [(["a", "y"], 1), (["a", "kind", "y"], 2)])
 def test_a_large_csv_is_opened_once_for_each_parse(folder, monkeypatch, readings, columns, parsed):
     monkeypatch.setattr(reader, "HELD_BYTES", 0)
     written(FRAME[columns], "t.csv")

@@ -65,7 +65,7 @@ from sparse_pep.training.run import perturbed
 def wave(N=60, seed=0, noise=0.1):
     """A noisy sine (N, 1), (N,)."""
     rng = default_rng(seed)
-    X = np.sort(rng.uniform(0, 6, size=(N, 1)), axis=0)
+    X = np.sort(rng.uniform(0, 6, (N, 1)), axis=0)
     return X, np.sin(X[:, 0]) + noise * rng.normal(size=N)
 
 

@@ -53,7 +53,7 @@ def test_a_table_is_aligned():
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "names"),
+    "likelihood, names",
     [("gaussian", ["VFE", "Power EP", "FITC"]), ("poisson", ["VFE", "Power EP", "EP"])],
 )
 def test_a_power_has_the_name_of_its_method(likelihood, names):

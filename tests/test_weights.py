@@ -17,7 +17,7 @@ from sparse_pep.model import Model, model_bounds
 from sparse_pep.training import LBFGS
 
 rng = np.random.default_rng(8)
-X = np.sort(rng.uniform(0, 4, size=(30, 1)), axis=0)
+X = np.sort(rng.uniform(0, 4, (30, 1)), axis=0)
 y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=30)
 copies = np.resize([1, 0, 3, 2, 1], 30)
 rows = np.repeat(np.arange(30), copies)
@@ -145,7 +145,7 @@ class TestOutputs:
 
 class TestDistinctRows:
     @pytest.mark.parametrize(
-        ("estimator", "more", "targets"),
+        "estimator, more, targets",
         [
             (SparsePEPRegressor, {}, y),
             (

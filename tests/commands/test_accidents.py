@@ -24,7 +24,7 @@ FIT = f"fit trial.csv {TRAIN}"
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "kind", "said"),
+    "error, status, kind, said",
     [
         (ValueError("first\n  second"), 2, SystemExit, "Error: first second\n"),
         (KeyboardInterrupt(), 130, SystemExit, "Stopped.\n"),
@@ -50,7 +50,7 @@ def test_what_goes_wrong_within_a_command(monkeypatch, error, status, kind, said
 
 
 @pytest.mark.parametrize(
-    ("error", "detail"),
+    "error, detail",
     [
         (MemoryError("Unable to allocate 47.7 MiB"), "Unable to allocate 47.7 MiB"),
         (MemoryError(), "an allocation failed"),
@@ -266,7 +266,7 @@ def test_labels_that_standard_output_cannot_show_are_escaped():
 
 
 @pytest.mark.parametrize(
-    ("command", "closed", "status"),
+    "command, closed, status",
     [
         ("fit trial.csv --target response --inducing 3 --max-iter 1 --json", "2>&-", 0),
         ("predict model.npz trial.csv --out -", ">&-", 2),

@@ -34,7 +34,7 @@ OPTIONS = ["--weight times", "--no-standardize", "--power held_out", HELD, HELD 
 
 
 @pytest.mark.parametrize(
-    ("data", "more"),
+    "data, more",
     [("table.csv", ""), ("table.parquet", ""), ("parts", ""), *(("parts", it) for it in OPTIONS)],
 )
 def test_a_fit_in_pieces_says_what_one_in_memory_says(pieces, data, more):
@@ -172,7 +172,7 @@ LARGE = "--in-pieces --inducing 4 --max-iter 2"
 
 
 @pytest.mark.parametrize(
-    ("file", "options"),
+    "file, options",
     [
         ("table.csv", "--target response --likelihood gaussian"),
         ("kinds.csv", "--target kind --likelihood auto"),

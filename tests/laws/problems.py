@@ -57,12 +57,12 @@ from sparse_pep.observations import (
 
 RNG = default_rng(5)
 N = 20
-X = RNG.uniform(-2.0, 2.0, size=(N, 2))
+X = RNG.uniform(-2.0, 2.0, (N, 2))
 F = 1.5 * np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
 BLOCKS = np.repeat(np.arange(7), [3, 1, 4, 2, 5, 3, 2])  # rows of a block follow each other
 PRIVATE = np.resize([0.0, 1.0, 0.5, 1e-7, 0.3], N)
-KNOWN = RNG.uniform(0.0, 0.3, size=N)
-WEIGHT = RNG.integers(1, 4, size=N).astype(float)
+KNOWN = RNG.uniform(0.0, 0.3, N)
+WEIGHT = RNG.integers(1, 4, N).astype(float)
 EXPOSURE = np.exp(default_rng(6).normal(size=N))
 Z = X[:5] + 0.1
 SE = SquaredExponential(1.5, [0.9, 1.4])
@@ -70,9 +70,9 @@ M32 = Matern32(1.5, 1.1)
 # the first rows have one kind only
 KINDS = np.repeat([SIGN, VALUE, SLOPE, VALUE, MEAN], N // 5)
 # functionals, of which signs are the second group
-ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, size=(N, 2)), KINDS, KINDS == SIGN])
+ROWS = np.column_stack([X, RNG.uniform(0.3, 1.0, (N, 2)), KINDS, KINDS == SIGN])
 # every other row is a sum of three terms, one of two, in the place of another kind
-TERMS = default_rng(7).uniform(-1.5, 1.5, size=(N, 3, 3))
+TERMS = default_rng(7).uniform(-1.5, 1.5, (N, 3, 3))
 TERMS[1::2] = TERMS[2, 1:2] = 0.0
 OF_SUMS = np.where(np.arange(N) % 2 == 0, SUM, KINDS)
 SUMS = with_terms(np.column_stack([ROWS[:, :4], OF_SUMS, OF_SUMS == SIGN]), TERMS)

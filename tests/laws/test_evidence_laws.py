@@ -23,7 +23,7 @@ from sparse_pep.likelihoods import Poisson
 from sparse_pep.likelihoods.coupled import contrasts
 from sparse_pep.means import ConstantMean
 
-X_TEST = default_rng(2).uniform(-2.0, 2.0, size=(6, 2))
+X_TEST = default_rng(2).uniform(-2.0, 2.0, (6, 2))
 
 
 def names(condition):
@@ -215,7 +215,7 @@ PLACES = {  # and which problems are cut so: each, or every second, …
 CUTS = [(place, name) for place, (every, _) in PLACES.items() for name in list(PROBLEMS)[::every]]
 
 
-@pytest.mark.parametrize(("place", "name"), CUTS)
+@pytest.mark.parametrize("place, name", CUTS)
 def test_cuts_do_not_matter(place, name, client):
     problem = PROBLEMS[name]
     fit, gradient, rows = solved(name)
@@ -295,7 +295,7 @@ def test_earlier_data_are_remembered_wherever_the_later_ones_are(name, kept):
 
 
 @pytest.mark.parametrize(
-    ("name", "kept"), [(name, list(PROBLEMS).index(name) % 2 == 1) for name in CONTINUED]
+    "name, kept", [(name, list(PROBLEMS).index(name) % 2 == 1) for name in CONTINUED]
 )
 def test_the_gradient_beside_earlier_data_is_that_of_differences(name, kept):
     """Kept features do not move."""

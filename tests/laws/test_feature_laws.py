@@ -43,11 +43,11 @@ FEATURES = {
     "points on data": InducingPoints(X[:4]),
     "more points than data": InducingPoints(RNG.normal(size=(11, 2))),
     "blurs": GaussianBlur(Z, [0.4, 0.9]),
-    "blurs, each its width": GaussianBlur(Z, RNG.uniform(0.1, 1.0, size=(5, 2))),
+    "blurs, each its width": GaussianBlur(Z, RNG.uniform(0.1, 1.0, (5, 2))),
     "blurs on data": GaussianBlur(X[:4], 0.3),
     "wavelets": Wavelet(Z, [0.4, 0.9], [2.0, -1.0], phase=0.3),
     "wavelets, each its own": Wavelet(
-        Z, RNG.uniform(0.3, 1.0, size=(5, 2)), FREQUENCIES, phase=RNG.normal(size=5)
+        Z, RNG.uniform(0.3, 1.0, (5, 2)), FREQUENCIES, phase=RNG.normal(size=5)
     ),
     "wavelets of no mean": Wavelet(
         Z, [0.4, 0.9], FREQUENCIES, phase=RNG.normal(size=5), zero_mean=True
@@ -91,7 +91,7 @@ KERNELS = {
     "projected": Projected(Matern52(1.3, [0.9, 1.4]), [[0.7, -0.4], [0.2, 0.9]]),
     "projected to one": Projected(SquaredExponential() + Linear(0.2), [[0.0, 1.2]]),
 }
-X_line = RNG.uniform(-1.0, 3.0, size=(8, 1))  # inside and outside the interval
+X_line = RNG.uniform(-1.0, 3.0, (8, 1))  # inside and outside the interval
 ON_A_LINE = {
     "fourier": Fourier(-0.5, 2.0, 4),
     "fourier, any frequencies": Fourier(-0.5, 2.0, [0.7, 0.0, 2.0]),
@@ -116,7 +116,7 @@ for kinds, kernels, inputs in [(FEATURES, KERNELS, X), (ON_A_LINE, KERNELS_ON_A_
             PAIRS.append(pytest.param(features, kernel, inputs, id=f"{kernel_name}-{name}"))
         except NotImplementedError as refusal:
             REFUSED.append((features, kernel, inputs, str(refusal)))
-every_pair = pytest.mark.parametrize(("features", "kernel", "X"), PAIRS)
+every_pair = pytest.mark.parametrize("features, kernel, X", PAIRS)
 
 
 def test_slopes_of_kernels_without_them_are_refused_by_both():

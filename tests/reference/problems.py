@@ -57,9 +57,9 @@ class RandomProblem:
     def __init__(self, seed, N, M, D, name="se", power=0.5, ard=True, units=(1.0, 1.0)):
         scale_X, scale_y = units
         rng = np.random.default_rng(seed)
-        lengthscale = rng.uniform(0.5, 1.0, size=D if ard else None)
+        lengthscale = rng.uniform(0.5, 1.0, D if ard else None)
         Z = rng.normal(size=(M, D))
-        Z[:, 0] = rng.permutation(M) + rng.uniform(-0.2, 0.2, size=M)  # a lengthscale or more apart
+        Z[:, 0] = rng.permutation(M) + rng.uniform(-0.2, 0.2, M)  # a lengthscale or more apart
         X, self.X_test = (
             (rng.normal(size=(n, D)) + [M / 2, *np.zeros(D - 1)]) * scale_X for n in (N, 4)
         )

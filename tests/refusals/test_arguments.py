@@ -179,7 +179,7 @@ def test_arguments_of_training(folder, case):
 
 
 @pytest.mark.parametrize(
-    ("kind", "value"), [(kind, value) for kind, values in LIKELIHOODS.items() for value in values]
+    "kind, value", [(kind, value) for kind, values in LIKELIHOODS.items() for value in values]
 )
 def test_likelihoods(kind, value):
     refused(lambda: estimator(kind, likelihood=value).fit(X, TARGETS[kind]), "`likelihood`")
@@ -274,7 +274,7 @@ def test_a_probit_of_three_classes():
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "meant"),
+    "kind, name, meant",
     [
         (SparsePEPRegressor, "n_inducng", "'n_inducing'"),
         (SparsePEPClassifier, "Power", "'power'"),
@@ -290,7 +290,7 @@ def test_a_misspelt_argument_is_answered_by_its_name(kind, name, meant):
 
 
 @pytest.mark.parametrize(
-    ("method", "name", "words"),
+    "method, name, words",
     [
         ("fit", "sample_wieght", "Did you mean 'sample_weight'?"),
         ("predict", "return_sd", "Did you mean 'return_std'"),

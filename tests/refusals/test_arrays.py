@@ -175,7 +175,7 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize(("name", "kind"), DOORS.items())
+@pytest.mark.parametrize("name, kind", DOORS.items())
 @cases(INPUTS)
 def test_inputs_of_predictions(name, kind, case):
     bad, sketch = case

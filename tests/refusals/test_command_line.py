@@ -213,7 +213,7 @@ No such command ... predict
 LINES = [entry.splitlines() for entry in SESSION.replace("FIT", FIT).split("$ ")[1:]]
 
 
-@pytest.mark.parametrize(("line", "sketch"), LINES)
+@pytest.mark.parametrize("line, sketch", LINES)
 def test_a_bad_line_is_answered_in_one(bench, line, sketch):
     message = refused_line(line, stdin=b"")
     assert holds(message, sketch), message

@@ -91,7 +91,7 @@ NAMED = SquaredExponential, Periodic, Linear, White, ConstantMean, LinearMean
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "value"),
+    "kind, name, value",
     [(kind, name, value) for kind, name, values in SCALARS for value in values],
 )
 def test_arguments_of_parts(kind, name, value):
@@ -161,7 +161,7 @@ NO_CLOSED_FORM = [  # features, a kernel, sketch of the message
 ]
 
 
-@pytest.mark.parametrize(("features", "kernel", "sketch"), NO_CLOSED_FORM)
+@pytest.mark.parametrize("features, kernel, sketch", NO_CLOSED_FORM)
 def test_features_without_covariances_in_closed_form(features, kernel, sketch):
     refused(lambda: features.Kuu(kernel), sketch, NotImplementedError)
 
@@ -225,14 +225,14 @@ def test_labels_of_a_partition(labels):
 
 
 @pytest.mark.parametrize(
-    ("power", "sketch"), [(power, words) for words, powers in POWERS.items() for power in powers]
+    "power, sketch", [(power, words) for words, powers in POWERS.items() for power in powers]
 )
 def test_powers_of_a_partition(power, sketch):
     refused(lambda: Partition([1, 0, 1, 2]).powers(power), f"`power` ... {sketch}")
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "name, value",
     [
         ("power", 1.5),
         ("power", NAN),

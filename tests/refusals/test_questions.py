@@ -45,7 +45,7 @@ SIZES = (0, -1, 1.5, "two", None, NAN, True, [2])
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    "name, kind",
     [("sample_f", "regressor"), ("sample_y", "classifier"), ("sample_y", "counts")],
 )
 def test_numbers_of_samples(name, kind, size):
@@ -61,7 +61,7 @@ N_PARAMETERS = 8 + 3  # entries of Z, and of the kernel and the noise
 
 
 @pytest.mark.parametrize(
-    ("theta", "sketch"),
+    "theta, sketch",
     [
         (np.zeros(2), f"`theta` ... {N_PARAMETERS}"),
         (np.full(N_PARAMETERS, NAN), "`theta` ... finite"),
