@@ -72,6 +72,11 @@ def value_error(words: str) -> AbstractContextManager:
     return pytest.raises(ValueError, match=words)
 
 
+def user_warning(words: str) -> AbstractContextManager:
+    """What asserts that its block warns the user of this (a pattern)."""
+    return pytest.warns(UserWarning, match=words)
+
+
 def exact_numbers(name: str) -> dict:
     """The exact reference numbers in a file of this name, computed in 50-digit arithmetic."""
     path = outside("SPARSE_PEP_VECTORS", BESIDE / "vectors")

@@ -21,7 +21,7 @@ import cloudpickle
 import dask
 import dask.array as da
 import pandas as pd
-from conftest import value_error
+from conftest import user_warning, value_error
 from dask import dataframe as dd
 from distributed import Client, LocalCluster, default_client
 from distributed.comm import CommClosedError
@@ -542,7 +542,7 @@ def test_a_mixed_table_on_workers_is_that_in_memory(client, tmp_path):
     plain = DaskSource(frame(), "y", client=client, column_types={})
     assert plain.encoded_by is None
     assert plain.feature_names == ("a", "b", "w", "n")
-    with pytest.warns(UserWarning, match="'note' .it identifies rows"):
+    with user_warning("'note' .it identifies rows"):
         model = SparsePEPRegressor(n_inducing=5, training=None, random_state=0).fit(
             frame(mixed[inputs]), frame(mixed)["y"]
         )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from conftest import value_error
+from conftest import user_warning, value_error
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -225,7 +225,7 @@ def test_levels_have_functions_of_their_own_beside_one_that_they_share():
     assert model.noise_std_ == pytest.approx(0.3, rel=0.05)
     assert len(model.features_) == 80
     new = pd.DataFrame({"x": [0.5, 0.5], "store": ["S1", "new"]})
-    with pytest.warns(UserWarning, match="'store' that training did not see"):
+    with user_warning("'store' that training did not see"):
         known, unknown = model.predict(new, return_std=True)[1]
     assert unknown > 4.0 > 0.4 > known
 
@@ -526,7 +526,7 @@ def test_columns_are_those_of_the_first_data_that_count(model):
 
 
 def test_what_is_left_out_is_said():
-    with pytest.warns(UserWarning, match="'row_nr' .it identifies rows"):
+    with user_warning("'row_nr' .it identifies rows"):
         SparsePEPRegressor(**FAST).fit(TABLE, TARGET)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import value_error
+from conftest import user_warning, value_error
 from laws.adapter import ended
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal, assert_equal
@@ -435,7 +435,7 @@ def test_one_row_is_data_too(options):
 def test_a_constant_target_has_the_size_of_its_value_as_scale_in_any_unit(value, n):
     """Also where the mean of the rows is not the value to the last digit."""
     model = SparsePEPRegressor(n_inducing=5, random_state=0)
-    with pytest.warns(UserWarning, match="one value only"):
+    with user_warning("one value only"):
         model.fit(np.linspace(0.0, 1.0, n)[:, None], np.full(n, value))
     mean, std = model.predict([[0.5], [1e9]], return_std=True)
     assert_array_equal(mean, value)
@@ -484,7 +484,7 @@ def test_a_fit_that_fails_leaves_the_fit_before_it(monkeypatch):
 
 def test_fewer_data_than_inducing_points_warns_and_reduces(recwarn):
     again = np.vstack([X[:6]] * 3), np.tile(y[:6], 3)
-    with pytest.warns(UserWarning, match="n_inducing.*reduced from 10 to 6.*6 distinct rows"):
+    with user_warning("n_inducing.*reduced from 10 to 6.*6 distinct rows"):
         model = SparsePEPRegressor(n_inducing=10, training=None).fit(*again)
     assert len(model.features_) == 6
     assert model.q_mean_.shape == (6,)
@@ -517,7 +517,7 @@ CONSTANT = [
 
 @pytest.mark.parametrize("arguments", CONSTANT, ids=str)
 def test_a_constant_is_predicted_everywhere(arguments):
-    with pytest.warns(UserWarning, match=r"`y` has one value only \(5.1 in all 40 rows\)"):
+    with user_warning(r"`y` has one value only \(5.1 in all 40 rows\)"):
         model = SparsePEPRegressor(**{"n_inducing": 5, "random_state": 0} | arguments).fit(
             X, np.full(40, 5.1)
         )
@@ -535,7 +535,7 @@ def test_errors_of_a_constant_are_in_its_units(kind, standardize):
         model = kind(n_inducing=5, standardize=standardize, random_state=0)
         if kind is SparsePEP:
             model.set_params(likelihood="student_t")
-        with pytest.warns(UserWarning, match="nothing tells how far new values are"):
+        with user_warning("nothing tells how far new values are"):
             model.fit(X, np.full(40, 5.1 * unit))
         stds.append(model.predict(X_TEST, return_std=True)[1] / unit)
     assert np.allclose(*stds, rtol=1e-9)
@@ -543,11 +543,11 @@ def test_errors_of_a_constant_are_in_its_units(kind, standardize):
 
 
 def test_constants_that_are_modelled_as_given():
-    with pytest.warns(UserWarning, match="`y` has one value only"):
+    with user_warning("`y` has one value only"):
         model = fixed_model(np.full(40, 5.0))  # the prior's mean is 0, as was asked for
     assert np.mean(model.predict(X)) > 3.0
     assert abs(model.predict([[900.0, 0.0]])[0]) < 1e-6
-    with pytest.warns(UserWarning, match="column 1 of `y` has one value only"):
+    with user_warning("column 1 of `y` has one value only"):
         both = quick(targets=np.column_stack([y, np.full(40, 3.0)]), standardize=True)
     assert np.allclose(both.predict(X)[:, 1], 3.0, rtol=1e-12)
     assert both.n_iter_ > 0
@@ -1301,7 +1301,7 @@ def test_shapes_and_targets_that_belong_elsewhere(kind, X, y, words):
 )
 def test_targets_that_look_like_labels_are_fitted_with_a_warning(y, words):
     model = SparsePEPRegressor(n_inducing=2, training=None)
-    with pytest.warns(UserWarning, match=f"`y` holds {words}.*for labels use SparsePEPClassifier"):
+    with user_warning(f"`y` holds {words}.*for labels use SparsePEPClassifier"):
         model.fit(np.arange(6.0)[:, None], y)
 
 
@@ -1505,7 +1505,7 @@ def test_ordered_classes_are_the_values_that_occur():
     plain = ordinal_fit(GRADES)
     for levels in ([1, 2, 4, 7], [0, 10, 20, 30], [0.5, 1.0, 1.5, 2.0]):
         y = np.array(levels)[GRADES]
-        with pytest.warns(UserWarning, match="taken for 4 ordered classes"):
+        with user_warning("taken for 4 ordered classes"):
             model = ordinal_fit(y)
         assert model.log_marginal_likelihood_value_ == plain.log_marginal_likelihood_value_
         assert model.score(X, y) == plain.score(X, GRADES)
@@ -1522,7 +1522,7 @@ def test_ordered_categories_are_numbered_in_their_order():
     dtype = pd.CategoricalDtype(names, ordered=True)
     y = pd.Series(np.array(names)[GRADES], dtype=dtype)
     plain = ordinal_fit(GRADES)
-    with pytest.warns(UserWarning, match="low < mid < high < top, are read as the numbers 0, 1"):
+    with user_warning("low < mid < high < top, are read as the numbers 0, 1"):
         model = ordinal_fit(y)
         assert model.score(X, y) == plain.score(X, GRADES)
     assert_array_equal(model.predict(X), plain.predict(X))

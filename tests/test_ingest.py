@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import user_warning, value_error
 from numpy.testing import assert_array_equal
 
 from sparse_pep import SparsePEP, SparsePEPClassifier, SparsePEPRegressor
@@ -188,7 +189,7 @@ def test_times_of_day_without_a_colon_are_named_by_their_column():
 @pytest.mark.parametrize("name, levels", [("fate", ("alive", "dead")), ("event", ("no", "yes"))])
 def test_a_category_that_says_which_durations_had_ended_is_named(name, levels):
     X = frame_with(np.array(levels)[np.arange(40) % 2], name)
-    with pytest.warns(UserWarning, match=f"'{name}' of `X`.*== '{levels[0]}', -time, time"):
+    with user_warning(f"'{name}' of `X`.*== '{levels[0]}', -time, time"):
         SparsePEP(likelihood="weibull", n_inducing=5, training=None).fit(X, ROWS[:, 0] + 1.0)
 
 
@@ -212,7 +213,7 @@ def test_row_numbers_of_numeric_tables_and_levels_spelled_alike_are_named():
 def test_a_column_of_events_beside_durations_is_named(name, first, signed):
     X = frame_with(first + np.arange(40) % 2, name)
     model = SparsePEP(likelihood="weibull", n_inducing=5, training=None)
-    with pytest.warns(UserWarning, match=f"'{name}' of `X` is an input, but .*{signed}"):
+    with user_warning(f"'{name}' of `X` is an input, but .*{signed}"):
         model.fit(X, np.exp(ROWS[:, 0]))
     assert not warnings_of(X, ROWS[:, 0])
 
@@ -220,7 +221,7 @@ def test_a_column_of_events_beside_durations_is_named(name, first, signed):
 def test_ended_durations_that_are_given_as_censored_are_named(tmp_path):
     path = tmp_path / "durations.csv"
     path.write_text("age,time,event,open\n1,2,0,1\n2,3,1,0\n")
-    with pytest.warns(UserWarning, match="1 in column 'event' is read as .* had not ended"):
+    with user_warning("1 in column 'event' is read as .* had not ended"):
         convert_table(path, target="time", columns=["age"], censored="event")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -229,7 +230,7 @@ def test_ended_durations_that_are_given_as_censored_are_named(tmp_path):
 
 @pytest.mark.parametrize("dates", [("2021-03-05", "05.03.2021"), ("13/04/2021", "04/13/2021")])
 def test_dates_in_two_forms_are_refused_with_both(dates):
-    with pytest.raises(ValueError, match=f"two forms, '{dates[0]}' and '{dates[1]}'"):
+    with value_error(f"two forms, '{dates[0]}' and '{dates[1]}'"):
         SparsePEPRegressor().fit(frame_with([*dates] * 20), ROWS[:, 0])
 
 
@@ -238,7 +239,7 @@ def test_a_frame_of_ordered_categories_is_their_series():
     model = SparsePEP(likelihood="ordinal", n_inducing=5, training=None, random_state=0)
     found = []
     for y in (pd.Series(classes), pd.DataFrame({"class": classes})):
-        with pytest.warns(UserWarning, match="low < high"):
+        with user_warning("low < high"):
             found.append(model.fit(ROWS, y).predict(ROWS))
     assert_array_equal(*found)
 

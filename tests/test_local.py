@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from conftest import value_error
+from conftest import user_warning, value_error
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.problems import described, labels_of
@@ -280,9 +280,7 @@ def test_blocks_that_lose_much_are_a_warning():
         local="blocks",
         random_state=0,
     )
-    with pytest.warns(
-        UserWarning, match="`local='blocks'` predicts left out rows by .* nats per row worse"
-    ):
+    with user_warning("`local='blocks'` predicts left out rows by .* nats per row worse"):
         model.set_params(power=0.0).fit(X, y)
     assert model.diagnostics_["local_gain"] < -1.0
     with warnings.catch_warnings(action="error"):  # the warning is given from half a nat on

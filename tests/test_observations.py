@@ -10,7 +10,7 @@ from math import factorial
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import exact_numbers, value_error
+from conftest import exact_numbers, user_warning, value_error
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from reference.compare import error, gradient_error, slopes
@@ -525,11 +525,11 @@ def test_too_few_nodes_for_a_wide_box_are_warned_of():
     smooth = SparsePEPRegressor(kernel=SquaredExponential(1.0, 5.0), **settings)
     words = "20 nodes along column 0 are too few .* Pass at least `n_nodes=80`"
     rows = [Value(X, np.sin(X[:, 0])), replace(box, y=[0.0])]
-    with pytest.warns(UserWarning, match=words):
+    with user_warning(words):
         model.fit(rows)
-    with pytest.warns(UserWarning, match=words):
+    with user_warning(words):
         deepcopy(model).partial_fit(rows[1:])
-    with pytest.warns(UserWarning, match=words):
+    with user_warning(words):
         model.predict_f(box)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -544,7 +544,7 @@ def test_polygons_have_enough_nodes_or_a_warning():
     model = SparsePEPRegressor(kernel=SquaredExponential(1.0, 1.0), **settings)
     model.fit(X, np.sin(X[:, 0]))
     wide = [[[0, 0], [12, 0], [12, 12], [0, 11]], [[0, 0], [1, 0], [1, 1]]]
-    with pytest.warns(UserWarning, match="5 nodes .* widest area.* at least `n_nodes=10`"):
+    with user_warning("5 nodes .* widest area.* at least `n_nodes=10`"):
         coarse = model.predict_f(WeightedSum.over_polygons(wide))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

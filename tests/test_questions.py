@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import value_error
+from conftest import user_warning, value_error
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -120,7 +120,7 @@ def test_a_model_that_was_loaded_has_the_same_parts(tmp_path):
 
 
 def test_parts_beyond_the_data_come_with_a_warning():
-    with pytest.warns(UserWarning, match="beyond the training data"):
+    with user_warning("beyond the training data"):
         FITTED["gaussian"].predict_components(TEST + 50.0)
 
 
@@ -459,12 +459,12 @@ def test_gaps_of_counts_widen_where_training_had_none():
     table, y = table_with_gaps(300, 0.0, 0)
     counts = default_rng(0).poisson(np.exp(0.4 * y))
     given = {"likelihood": "poisson", "random_state": 0, "training": "lbfgs"}
-    with pytest.warns(UserWarning, match="with the variance that this leaves"):
+    with user_warning("with the variance that this leaves"):
         _, var = SparsePEP(**given).fit(table, counts).predict_f(NEW)
     assert_allclose(np.median(var[EMPTY]), 0.64, rtol=0.3)
     assert np.median(var[~EMPTY]) < 0.05
     table.loc[:100, "a"] = np.nan
-    with pytest.warns(UserWarning, match="intervals of rows with gaps are too short"):
+    with user_warning("intervals of rows with gaps are too short"):
         model = SparsePEP(**given).fit(table, counts)
     assert [place for place, *_ in model.columns_.filled] == [2]
     assert "['a'] count as known" in dict(model.summary_rows())["filled cells"]
@@ -478,7 +478,7 @@ def test_empty_dates_have_an_error():
     model = SparsePEPRegressor(random_state=0, training="lbfgs").fit(table, y)
     later = table.iloc[[50, 100]].copy()
     later.loc[later.index[0], "day"] = pd.NaT
-    with pytest.warns(UserWarning, match="no value of 'day'"):
+    with user_warning("no value of 'day'"):
         _, std = model.predict(later, return_std=True)
     assert_allclose(std[0], np.std(y), rtol=0.3)
     assert std[1] < 0.1

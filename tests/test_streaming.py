@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import value_error
+from conftest import user_warning, value_error
 from reference import dense
 from reference.compare import error
 from sklearn.base import clone
@@ -271,7 +271,7 @@ class TestPoints:
         model = SparsePEPRegressor(
             **FIXED | {"features": InducingPoints(X[:4])}, noise_variance=0.1
         ).fit(X[:6], y[:6])
-        with pytest.warns(UserWarning, match="were added"):
+        with user_warning("were added"):
             model.add_inducing(6)
         assert len(model.features_) <= 6
         with value_error("GaussianBlur"):

@@ -7,7 +7,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from conftest import value_error
+from conftest import user_warning, value_error
 from laws.adapter import ended
 from numpy.random import default_rng
 from numpy.testing import assert_allclose, assert_array_equal
@@ -572,7 +572,7 @@ FAR_TARGETS = {
 def test_far_from_the_data_amounts_return_to_the_level_of_the_data(name):
     y = FAR_TARGETS[name](default_rng(0))
     model = SparsePEP(likelihood=name, n_inducing=10, random_state=0).fit(X_FAR, y)
-    with pytest.warns(UserWarning, match="beyond the training data"):
+    with user_warning("beyond the training data"):
         (far,) = model.predict_quantiles([[9.0]], 0.5)[:, 0]
     assert y.min() < far < y.max()
 
@@ -596,7 +596,7 @@ def series_with_outages():
 @pytest.mark.parametrize("column", [False, True])
 def test_outages_are_not_explained_as_noise_that_costs_nothing(column):
     X, y = series_with_outages()
-    with pytest.warns(UserWarning, match="cannot be trusted.* at power 0 was taken"):
+    with user_warning("cannot be trusted.* at power 0 was taken"):
         model = SparsePEPRegressor(random_state=0).fit(X, y[:, None] if column else y)
     direct = SparsePEPRegressor(random_state=0, power=0.0).fit(X, y)
     low, _ = model.log_marginal_likelihood_bounds()
@@ -606,7 +606,7 @@ def test_outages_are_not_explained_as_noise_that_costs_nothing(column):
 
 def test_a_power_near_1_is_kept_with_a_warning():
     X, y = series_with_outages()
-    with pytest.warns(UserWarning, match="cannot be trusted.*Compare with `power=0.0`"):
+    with user_warning("cannot be trusted.*Compare with `power=0.0`"):
         model = SparsePEPRegressor(random_state=0, power=1.0).fit(X, y)
     assert model.power_ == 1.0
 
@@ -620,7 +620,7 @@ def test_rows_that_are_given_twice_in_a_block_are_warned_of_with_the_remedy(powe
     blocks = np.arange(100) // 10
     model = SparsePEPRegressor(power=power, n_inducing=15, random_state=0)
     words = "100 rows equal another row of their block.*give such rows once.*`sample_weight`"
-    with pytest.warns(UserWarning, match=words):
+    with user_warning(words):
         model.set_params(blocks=np.tile(blocks, 2)).fit(np.tile(X, (2, 1)), np.tile(y, 2))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -252,6 +252,16 @@ class LawCase:
 
 
 GAUSSIAN = Gaussian(0.2)
+STUDENT = StudentT(4.0, 0.3)
+NOISES = HeteroscedasticGaussian(0.3, 0.7)
+TWO_NOISES = GroupedGaussian((0.2, 0.5), 5)
+VALUES_AND_SIGNS = SwitchedLikelihood((GAUSSIAN, Probit()))
+STUDENT_AND_SIGNS = SwitchedLikelihood((STUDENT, Probit()))
+SEARCHED = SearchedGaussian(0.2)
+FUNCTIONALS = Observed(SE, 2)
+WITH_LINEAR = Observed(SE + Linear(0.3), 2)
+BLURS = GaussianBlur(Z, [0.3, 0.5])
+SLOPES = Derivative(Z, [-1, 0, 1, 1, 0])
 PROBLEMS = {
     # Gaussian noise: powers, features, kernels, means, columns
     "gaussian, power 0": LawCase(GAUSSIAN, 0.0),
@@ -261,11 +271,11 @@ PROBLEMS = {
     "gaussian, private powers": LawCase(
         GAUSSIAN, PRIVATE, mean=LinearMean(0.1, [0.2, -0.3]), more="weight known"
     ),
-    "gaussian, blurs": LawCase(GAUSSIAN, 0.4, features=GaussianBlur(Z, [0.3, 0.5]), more="known"),
+    "gaussian, blurs": LawCase(GAUSSIAN, 0.4, features=BLURS, more="known"),
     "gaussian, wavelets": LawCase(
         GAUSSIAN, 0.0, features=Wavelet(Z, 0.6, [1.0, 0.5], phase=0.4), more="weight"
     ),
-    "gaussian, derivatives": LawCase(GAUSSIAN, 0.7, features=Derivative(Z, [-1, 0, 1, 1, 0])),
+    "gaussian, derivatives": LawCase(GAUSSIAN, 0.7, features=SLOPES),
     "gaussian, mixture": LawCase(
         GAUSSIAN,
         PRIVATE,
@@ -305,36 +315,30 @@ PROBLEMS = {
     "gaussian, tight blocks, power 0": LawCase(
         GAUSSIAN, 0.0, features=GaussianBlur(Z, 0.3), more="tight blocks known"
     ),
-    "gaussian, functionals": LawCase(
-        GAUSSIAN, PRIVATE, kernel=Observed(SE + Linear(0.3), 2), more="weight known"
-    ),
-    "gaussian, functionals of blurs": LawCase(
-        GAUSSIAN, 0.0, kernel=Observed(SE, 2), features=GaussianBlur(Z, [0.3, 0.5])
-    ),
+    "gaussian, functionals": LawCase(GAUSSIAN, PRIVATE, kernel=WITH_LINEAR, more="weight known"),
+    "gaussian, functionals of blurs": LawCase(GAUSSIAN, 0.0, kernel=FUNCTIONALS, features=BLURS),
     "gaussian, functionals of derivatives": LawCase(
-        GAUSSIAN, 0.7, kernel=Observed(SE, 2), features=Derivative(Z, [-1, 0, 1, 1, 0])
+        GAUSSIAN, 0.7, kernel=FUNCTIONALS, features=SLOPES
     ),
     "gaussian, functionals in blocks": LawCase(
-        GAUSSIAN, 0.5, kernel=Observed(SE, 2), more="blocks weight"
+        GAUSSIAN, 0.5, kernel=FUNCTIONALS, more="blocks weight"
     ),
     "gaussian, functionals of two noises": LawCase(
-        GroupedGaussian((0.2, 0.5), 5), 0.6, kernel=Observed(SE, 2), more="weight known"
+        TWO_NOISES, 0.6, kernel=FUNCTIONALS, more="weight known"
     ),
     "gaussian, tight functionals of two noises": LawCase(
-        GroupedGaussian((0.2, 0.5), 5), 0.0, kernel=Observed(M32 * SE, 2), more="tight blocks"
+        TWO_NOISES, 0.0, kernel=Observed(M32 * SE, 2), more="tight blocks"
     ),
-    "gaussian, sums": LawCase(
-        GAUSSIAN, PRIVATE, kernel=Observed(SE + Linear(0.3), 2), more="sums weight known"
-    ),
+    "gaussian, sums": LawCase(GAUSSIAN, PRIVATE, kernel=WITH_LINEAR, more="sums weight known"),
     "gaussian, sums and blurs": LawCase(
         GAUSSIAN,
         0.6,
-        kernel=Observed(SE, 2),
-        features=GaussianBlur(Z, [0.3, 0.5]),
+        kernel=FUNCTIONALS,
+        features=BLURS,
         more="sums blocks",
     ),
     "mixed, sums": LawCase(
-        SwitchedLikelihood((StudentT(4.0, 0.3), Probit())),
+        STUDENT_AND_SIGNS,
         0.5,
         kernel=Observed(SE * Constant(1.1), 2),
         more="sums",
@@ -350,19 +354,15 @@ PROBLEMS = {
     ),
     # sites that are searched for
     "mixed": LawCase(
-        SwitchedLikelihood((StudentT(4.0, 0.3), Probit())),
+        STUDENT_AND_SIGNS,
         PRIVATE,
-        kernel=Observed(SE, 2),
+        kernel=FUNCTIONALS,
         more="weight",
     ),
-    "mixed, power 0": LawCase(
-        SwitchedLikelihood((GAUSSIAN, Probit())), 0.0, kernel=Observed(SE, 2)
-    ),
-    "mixed, blocks": LawCase(
-        SwitchedLikelihood((GAUSSIAN, Probit())), 0.5, kernel=Observed(SE, 2), more="blocks"
-    ),
-    "searched gaussian": LawCase(SearchedGaussian(0.2), PRIVATE, more="weight"),
-    "searched gaussian, blocks": LawCase(SearchedGaussian(0.2), 0.4, more="blocks"),
+    "mixed, power 0": LawCase(VALUES_AND_SIGNS, 0.0, kernel=FUNCTIONALS),
+    "mixed, blocks": LawCase(VALUES_AND_SIGNS, 0.5, kernel=FUNCTIONALS, more="blocks"),
+    "searched gaussian": LawCase(SEARCHED, PRIVATE, more="weight"),
+    "searched gaussian, blocks": LawCase(SEARCHED, 0.4, more="blocks"),
     "probit, power 0": LawCase(Probit(), 0.0),
     "probit": LawCase(Probit(), mean=ConstantMean(0.2), more="weight"),
     "probit, power 1": LawCase(Probit(), 1.0, kernel=M32),
@@ -371,7 +371,7 @@ PROBLEMS = {
     "probit, blocks, power 1": LawCase(Probit(), 1.0, kernel=M32 + White(0.05), more="blocks"),
     "probit, tight": LawCase(Probit(), 0.0, features=InducingPoints(Z[:3]), more="tight weight"),
     "logit": LawCase(Logit(), PRIVATE, kernel=SE + Linear(0.3)),
-    "noisy probit": LawCase(NoisyProbit(0.05), 0.6, features=Derivative(Z, [-1, 0, 1, 1, 0])),
+    "noisy probit": LawCase(NoisyProbit(0.05), 0.6, features=SLOPES),
     "poisson, exposures, power 0": LawCase(Poisson(), 0.0, more="exposure"),
     "poisson, exposures": LawCase(
         Poisson(), 0.6, mean=LinearMean(0.1, [0.2, -0.1]), more="exposure weight"
@@ -383,16 +383,16 @@ PROBLEMS = {
     "poisson, blocks": LawCase(Poisson(), PRIVATE, more="blocks"),
     "poisson, tight": LawCase(Poisson(), 0.0, mean=ConstantMean(0.1), more="tight"),
     "negative binomial": LawCase(NegativeBinomial(3.0), 0.7, features=GaussianBlur(Z, [0.3, 0.2])),
-    "student": LawCase(StudentT(4.0, 0.3), kernel=M32, more="weight"),
-    "student, blocks": LawCase(StudentT(4.0, 0.3), 0.3, more="blocks"),
+    "student": LawCase(STUDENT, kernel=M32, more="weight"),
+    "student, blocks": LawCase(STUDENT, 0.3, more="blocks"),
     "ordinal": LawCase(Ordinal((-0.4, 0.5)), 0.5),
     "beta": LawCase(Beta(6.0), 1.0),
     "gamma": LawCase(Gamma(2.0), PRIVATE),
     "weibull": LawCase(Weibull(1.4)),
     "tobit": LawCase(Tobit(0.1, -0.5, 0.5), 1.0),
     "binomial": LawCase(Binomial(5), more="weight"),
-    "heteroscedastic": LawCase(HeteroscedasticGaussian(0.3, 0.7), PRIVATE, more="weight"),
-    "heteroscedastic, power 0": LawCase(HeteroscedasticGaussian(0.3, 0.7), 0.0),
+    "heteroscedastic": LawCase(NOISES, PRIVATE, more="weight"),
+    "heteroscedastic, power 0": LawCase(NOISES, 0.0),
     "softmax": LawCase(Softmax(3), mean=ConstantMean([0.2, 0.0, -0.1])),
     "softmax, tight": LawCase(Softmax(3), 0.0, features=InducingPoints(Z[:2]), more="tight weight"),
 }
