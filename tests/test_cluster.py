@@ -197,10 +197,11 @@ def kill_during(source, method, number):
 
 def test_worker_killed_in_the_middle_of_training(processes):
     source = DaskSource(rows(X), rows(y), client=processes)
-    result = train(REGRESSION, Problem(source, jitter=1e-8), TrainingOptions(LBFGS(max_iter=3)))
+    given = REGRESSION, Problem(source, jitter=1e-8), TrainingOptions(LBFGS(max_iter=3))
+    result = train(*given)
     assert result.history[-1] > result.history[0] + 100.0
     calls = kill_during(source, "total", 5)
-    again = train(REGRESSION, Problem(source, jitter=1e-8), TrainingOptions(LBFGS(max_iter=3)))
+    again = train(*given)
     assert len(calls) > 7
     assert "evaluate_known" in calls[5:]  # more was to come
     assert again.log_evidence == pytest.approx(result.log_evidence, rel=1e-12)

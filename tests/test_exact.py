@@ -5,6 +5,7 @@ without noise.
 import numpy as np
 import pytest
 from numpy.random import default_rng
+from numpy.testing import assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -83,14 +84,19 @@ def test_few_rows_have_the_exact_evidence_by_default():
     assert len(model.features_) == 80
 
 
+def wave(seed, n_rows, n_columns):
+    """Rows of which two columns count, with much noise."""
+    rng = default_rng(seed)
+    inputs = rng.normal(size=(n_rows, n_columns))
+    return inputs, np.sin(3.0 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.normal(size=n_rows)
+
+
 def test_few_rows_try_several_starts():
     """The first leads to a maximum where the curve is noise."""
-    rng = default_rng(4)
-    inputs = rng.normal(size=(50, 4))
-    targets = np.sin(3.0 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.normal(size=50)
+    inputs, targets = wave(4, 50, 4)
     model = SparsePEPRegressor(random_state=0, n_inducing=50).fit(inputs, targets)
     assert model.score(inputs, targets) > 0.9
-    assert np.array_equal(np.unique(model.features_.Z, axis=0), model.features_.Z)
+    assert_array_equal(np.unique(model.features_.Z, axis=0), model.features_.Z)
 
 
 def test_a_kernel_that_is_given_starts_where_it_is():
@@ -112,13 +118,11 @@ def test_points_move_where_the_noise_of_few_rows_vanishes():
 def test_points_of_few_labels_stay_where_they_are():
     model = SparsePEPClassifier(random_state=0, n_inducing=60, standardize=False)
     model.fit(X[:60], NOISY[:60] > 1.0)
-    assert np.array_equal(model.features_.Z, np.unique(X[:60], axis=0))
+    assert_array_equal(model.features_.Z, np.unique(X[:60], axis=0))
 
 
 def test_a_sample_of_more_rows_than_points_chooses_their_start():
-    rng = default_rng(2)
-    inputs = rng.normal(size=(200, 8))
-    targets = np.sin(3.0 * inputs[:, 0]) + inputs[:, 1] + 0.3 * rng.normal(size=200)
+    inputs, targets = wave(2, 200, 8)
     model = SparsePEPRegressor(random_state=0).fit(inputs, targets)
     assert model.score(inputs, targets) > 0.9
     assert len(model.features_) == 100
@@ -168,7 +172,7 @@ def test_with_a_limit_of_time_auto_begins_as_the_default(seconds):
         assert "exact" in auto.diagnostics_
         return
     assert auto.diagnostics_["growth_ended"] == "the limit of 0.001 s was reached"
-    assert np.array_equal(auto.predict(wide), default.predict(wide))
+    assert_array_equal(auto.predict(wide), default.predict(wide))
 
 
 def test_a_small_map_is_exact_by_default():

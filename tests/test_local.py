@@ -43,6 +43,12 @@ def problem_of(entry, likelihood):
     return Model(kernel, InducingPoints(Z), likelihood), X, y, X_test
 
 
+def fit_of_rows(model, data, power=0.5, **how):
+    """The fit, and the rows for predictions from those nearby."""
+    fit = model_evidence(model, Problem(data, power))
+    return fit, local_rows(fit, data, power, **how)
+
+
 @pytest.mark.parametrize("number", range(2))
 def test_trained_blocks_agree_with_exact_numbers(beyond, number):
     entry = beyond["local"][number]
@@ -51,9 +57,8 @@ def test_trained_blocks_agree_with_exact_numbers(beyond, number):
     assert len(entry["cases"]) > 2
     data = Rows(X, y, known_variance=noise - noise.min() / 2, blocks=labels_of(entry["blocks"]))
     for case in entry["cases"]:
-        fit = model_evidence(model, Problem(data, case["alpha"]))
         own = np.array(entry["assign"])
-        rows = local_rows(fit, data, case["alpha"])
+        fit, rows = fit_of_rows(model, data, case["alpha"])
         mean, var = local_predict(model, fit.posteriors, X_test, rows, blocks=own)
         assert_allclose(mean, case["f_mean"], rtol=1e-8)
         assert_allclose(var, case["f_var"], rtol=1e-8)
@@ -102,8 +107,7 @@ def test_predictions_do_not_depend_on_the_other_test_points(D, blocks, threads, 
     X_test = rng.normal(size=(400, D))
     model = Model(Matern32(), InducingPoints(X[:7]), Gaussian(0.1))
     data = Rows(X, np.sin(X[:, 0]), blocks=blocks)
-    fit = model_evidence(model, Problem(data))
-    rows = local_rows(fit, data, 0.5, n_neighbours=9)
+    fit, rows = fit_of_rows(model, data, n_neighbours=9)
     with threadpool_limits(threads, user_api="blas"):
         whole = local_predict(model, fit.posteriors, X_test, rows)
     monkeypatch.setattr("sparse_pep.posterior.local.ROOM", 60)
@@ -158,8 +162,7 @@ def test_what_is_left_out_might_as_well_not_have_been_there(groups, power):
     model, data = small()
     in_blocks = groups[-1] < 23
     data = data._replace(blocks=groups if in_blocks else None)
-    fit = model_evidence(model, Problem(data, power))
-    rows = local_rows(fit, data, power, n_neighbours=5)
+    fit, rows = fit_of_rows(model, data, power, n_neighbours=5)
     seen = set()
     for row, near, local, plain in left_out(model, fit, rows, data.X):
         others = data.at(groups != groups[row])
@@ -354,8 +357,7 @@ def test_a_row_among_many_equal_ones_is_left_out():
 @pytest.mark.parametrize("targets", ["gaussian", "outputs", "noise", "classes"])
 def test_where_no_distribution_is_left_the_prediction_is_global(targets):
     model, data = small(targets)
-    fit = model_evidence(model, Problem(data))
-    rows = local_rows(fit, data, 0.5, n_neighbours=3)
+    fit, rows = fit_of_rows(model, data, n_neighbours=3)
     odd = np.isin(np.arange(24), [6, 9])  # no inducing points
     negative = np.where(odd, -1e6, rows.precision)
     found = local_predict(model, fit.posteriors, data.X + 0.1, replace(rows, precision=negative))
@@ -375,8 +377,7 @@ def test_where_no_distribution_is_left_the_prediction_is_global(targets):
 def test_a_block_whose_noise_is_lost_in_rounding_has_the_global_prediction():
     model, data = small()
     data = data._replace(X=np.repeat(data.X[::2], 2, axis=0), blocks=np.arange(24) // 4)
-    fit = model_evidence(model, Problem(data))
-    rows = local_rows(fit, data, 0.5)
+    fit, rows = fit_of_rows(model, data)
     lost = data.blocks == 2
     unlike = replace(rows, precision=np.where(lost, 1e18, rows.precision))
     found, usual = (

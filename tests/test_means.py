@@ -53,10 +53,8 @@ def test_training_finds_a_trend_and_goes_on_with_it():
     assert abs(model.predict([[20.0]])[0] - (3.0 - 40.0)) < 3.0
     assert abs(model.predict_f([[20.0]])[0][0] - model.predict([[20.0]])[0]) < 1e-12
     draws = model.sample_f(t[:3], 4000, random_state=1)
-    assert np.allclose(draws.mean(axis=1), model.predict(t[:3]), atol=0.05)
-    assert np.allclose(
-        model.sample_y(t[:3], 4000, random_state=1).mean(axis=1), model.predict(t[:3]), atol=0.05
-    )
+    for drawn in (draws, model.sample_y(t[:3], 4000, random_state=1)):
+        assert np.allclose(drawn.mean(axis=1), model.predict(t[:3]), atol=0.05)
     kept = SparsePEPRegressor(
         n_inducing=15,
         mean=LinearMean(0.0, [1.0]),

@@ -2,8 +2,6 @@
 estimator has.
 """
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -28,6 +26,7 @@ from sparse_pep.likelihoods import Binomial, Tobit
 from sparse_pep.means import LinearMean
 from sparse_pep.observations import Difference, Mean, Slope, Value, WeightedSum
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 rng = default_rng(4)
 X = rng.uniform(-2.0, 2.0, (50, 2))
 F = np.sin(2.0 * X[:, 0]) + 0.5 * X[:, 1]
@@ -393,9 +392,7 @@ def test_errors_of_inputs_give_the_moments_of_draws_of_them(name):
     std[3, 0] = 0.0
     mean, var = model.predict_f(TEST, input_std=std)
     drawn = TEST + std * default_rng(0).normal(size=(1500, 7, 2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        means, variances = model.predict_f(drawn.reshape(-1, 2))
+    means, variances = model.predict_f(drawn.reshape(-1, 2))
     means = means.reshape(1500, *mean.shape)
     expected = variances.reshape(means.shape).mean(axis=0) + means.var(axis=0)
     spread = np.sqrt(expected)
@@ -420,9 +417,7 @@ EMPTY = NEW.a.isna().to_numpy()
 
 def widths_and_coverage(model):
     """The mean width, and the coverage, of 90 % intervals in rows with and without gaps."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        low, high = model.predict_interval(NEW)
+    low, high = model.predict_interval(NEW)
     inside = (low < Y_NEW) & (Y_NEW < high)
     return [(np.mean((high - low)[rows]), np.mean(inside[rows])) for rows in (EMPTY, ~EMPTY)]
 

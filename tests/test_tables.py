@@ -185,7 +185,7 @@ def test_columns_that_turn_out_otherwise_late(folder, late):
     X = convert_table("late.csv", target="y").columns["X"]
     y = read_table("late.csv", "y").y
     assert X.shape == (160_001, 2)
-    assert np.array_equal(X[:-1, 0], np.arange(160_000))
+    assert_array_equal(X[:-1, 0], np.arange(160_000))
     assert y[-1] == X[-1, 1] - 1.0 == 1.5
 
 
@@ -263,10 +263,8 @@ def test_labels_are_numbers_if_all_are_numbers(folder, monkeypatch, cells, form)
     for labels in (True, [*classes, classes[0]]):
         source = convert_table(path, target="y", labels=labels, cache_dir=folder)
         assert source.classes.dtype.type is kind
-        assert np.array_equal(source.classes, classes)
-        assert np.array_equal(
-            source.columns["y"], 2.0 * codes - 1.0 if len(classes) == 2 else codes
-        )
+        assert_array_equal(source.classes, classes)
+        assert_array_equal(source.columns["y"], 2.0 * codes - 1.0 if len(classes) == 2 else codes)
         assert source.targets().tolist() == values
 
 

@@ -100,9 +100,15 @@ LIKELIHOODS = {  # typical y and y that it refuses
     "tobit": (Tobit(0.4, -1.0, 2.0), [-1.0, 0.4, 2.0], NO_REALS),
     "tobit, no upper limit": (Tobit(0.2), [0.0, 3.1], NO_REALS),
 }
-every_likelihood = pytest.mark.parametrize(
-    "likelihood, ys", [case[:2] for case in LIKELIHOODS.values()], ids=LIKELIHOODS.keys()
-)
+
+
+def each(condition):
+    """A test of every likelihood that meets a condition."""
+    chosen = {name: case[:2] for name, case in LIKELIHOODS.items() if condition(case[0])}
+    return pytest.mark.parametrize("likelihood, ys", chosen.values(), ids=chosen.keys())
+
+
+every_likelihood = each(lambda likelihood: True)
 every_power = pytest.mark.parametrize("power", [0.0, 1e-6, 0.3, 1.0])
 MEANS = np.array([-6.0, -1.5, 0.2, 3.1])
 VARIANCES = np.array([0.05, 1.0, 12.0])
@@ -171,10 +177,8 @@ def test_probabilities_add_up_to_one(likelihood, ys):
         )
 
 
-@every_likelihood
+@each(lambda likelihood: likelihood.has_rate)
 def test_a_rate_is_multiplied_by_the_exposure(likelihood, ys):
-    if not likelihood.has_rate:
-        return
     rate, _ = likelihood.predict(MEANS, MEANS**2 / 20.0)
     exposed, _ = likelihood.predict(MEANS + np.log(7.0), MEANS**2 / 20.0)
     assert_allclose(exposed, 7.0 * rate)
@@ -242,11 +246,7 @@ def test_quantiles_are_those_of_the_exact_distribution(likelihood, ys, q):
             assert is_quantile(likelihood, q, y, m, v)
 
 
-on_a_line = pytest.mark.parametrize(
-    "likelihood, ys",
-    [case[:2] for case in LIKELIHOODS.values() if not isinstance(case[0], Binary | Durations)],
-    ids=[name for name, case in LIKELIHOODS.items() if not isinstance(case[0], Binary | Durations)],
-)
+on_a_line = each(lambda likelihood: not isinstance(likelihood, Binary | Durations))
 
 
 @on_a_line
