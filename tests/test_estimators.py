@@ -63,6 +63,7 @@ y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=40)
 X_TEST = RNG.uniform(-3, 3, (7, 2))
 KERNEL = SquaredExponential(1.2, [0.9, 2.0])
 KEPT = {"kernel": KERNEL, "features": InducingPoints(X[:6]), "training": None}
+BRIEF = {"n_inducing": 5, "training": LBFGS(max_iter=1), "random_state": 0}
 SIDE = (X[:, 0] + 0.5 * X[:, 1] > 0).astype(int)
 THIRD = np.digitize(X[:, 0], [-1.0, 1.0])
 COUNTS = default_rng(1).poisson(np.exp(1.0 + y))
@@ -101,13 +102,9 @@ def vector_of(model):
         SparsePEPRegressor(
             training=Adam(batch_size=15, n_epochs=4), n_inducing=5, random_state=0, standardize=True
         ),
-        SparsePEPClassifier(
-            n_inducing=5, training=LBFGS(max_iter=1), random_state=0, standardize=True
-        ),
-        SparsePEPClassifier(
-            likelihood="noisy_probit", n_inducing=5, training=LBFGS(max_iter=1), random_state=0
-        ),
-        SparsePEP(likelihood="student_t", n_inducing=5, training=LBFGS(max_iter=1), random_state=0),
+        SparsePEPClassifier(**BRIEF, standardize=True),
+        SparsePEPClassifier(likelihood="noisy_probit", **BRIEF),
+        SparsePEP(likelihood="student_t", **BRIEF),
     ]
 )
 def test_scikit_learn(estimator, check):
@@ -1004,7 +1001,7 @@ def test_time_limits_the_whole_fit_and_the_model_says_so(more, monkeypatch):
 
 
 def test_warnings_point_at_the_line_that_asked(recwarn):
-    SparsePEPRegressor(n_inducing=5, training=LBFGS(max_iter=1), random_state=0).fit(X, y)
+    SparsePEPRegressor(**BRIEF).fit(X, y)
     SparsePEPRegressor(n_inducing=90, training=None).fit(X, y)
     SparsePEPRegressor(n_inducing=3, training=None).fit(X, y).partial_fit(X, y)
     assert [warning.filename for warning in recwarn] == [__file__] * 2

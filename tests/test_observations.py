@@ -151,31 +151,31 @@ def in_units(kind, s, t):
     return model.predict(s * X) / t
 
 
-EQUAL = {  # two models that are the same, of values v and rows k
-    "weights": lambda v, k: (
-        fitted([v, k(ALL)], np.repeat([1.0, 2.0], 12)),
+EQUAL = {  # two models that are the same, of values v, of rows k, and of both
+    "weights": lambda v, k, rows: (
+        fitted(rows, np.repeat([1.0, 2.0], 12)),
         fitted([v, k(ALL), k(ALL)]),
     ),
-    "blocks": lambda v, k: (
-        fitted([v, k(ALL)], blocks=np.tile(ALL, 2)),
+    "blocks": lambda v, k, rows: (
+        fitted(rows, blocks=np.tile(ALL, 2)),
         fitted([k(ALL[::-1]), v], blocks=np.r_[ALL[::-1], ALL]),
     ),
-    "powers": lambda v, k: (
-        fitted([v, k(ALL)], power=np.full(24, 0.3)),
-        fitted([v, k(ALL)], power=0.3),
+    "powers": lambda v, k, rows: (
+        fitted(rows, power=np.full(24, 0.3)),
+        fitted(rows, power=0.3),
     ),
-    "known variances": lambda v, k: (
-        fitted([v, k(ALL)], known=np.repeat([0.3, 0.0], 12)),
-        fitted([v, k(ALL)], noise_variance=0.5),
+    "known variances": lambda v, k, rows: (
+        fitted(rows, known=np.repeat([0.3, 0.0], 12)),
+        fitted(rows, noise_variance=0.5),
     ),
-    "tight": lambda v, k: (
-        fitted([v, k(ALL)], power=0.0, tight=True),
+    "tight": lambda v, k, rows: (
+        fitted(rows, power=0.0, tight=True),
         fitted([k(ALL), v], power=0.0, tight=True),
     ),
-    "units": lambda v, k: (in_units(k, 10.0, 3.0), in_units(k, 1.0, 1.0)),
-    "batches": lambda v, k: (
+    "units": lambda v, k, rows: (in_units(k, 10.0, 3.0), in_units(k, 1.0, 1.0)),
+    "batches": lambda v, k, rows: (
         fitted([Value(X[:6], F[:6]), k(ALL[:6])]).partial_fit([Value(X[6:], F[6:]), k(ALL[6:])]),
-        fitted([v, k(ALL)]),
+        fitted(rows),
     ),
 }
 
@@ -194,7 +194,8 @@ def test_rows_without_weight_change_nothing(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ability", EQUAL)
 def test_what_a_row_has_these_rows_have(ability, kind):
-    pair = EQUAL[ability](Value(X, F), KINDS[kind])
+    values = Value(X, F)
+    pair = EQUAL[ability](values, KINDS[kind], [values, KINDS[kind](ALL)])
     # sites of earlier rows are not revised
     exact = ability != "batches" or kind not in ("signs", "preferences")
     one, other = (

@@ -59,6 +59,12 @@ def labels(ax):
     return ax.get_legend_handles_labels()[1]
 
 
+def assert_drawn_on(given, ax):
+    """Not on a figure of its own."""
+    assert ax is given
+    assert len(plt.get_fignums()) == 1
+
+
 def bands(ax):
     """Half widths of the filled bands, at the left edge."""
     edges = [band.get_paths()[0].vertices for band in ax.collections]
@@ -101,8 +107,7 @@ def test_lines_data_and_marks_lie_where_they_should():
     ax = plot_posterior_1d(
         FullLine(), X, Y, ax=given, Z_start=[0.5, 0.6, 0.7], n_grid=11, margin=0.25
     )
-    assert ax is given
-    assert len(plt.get_fignums()) == 1
+    assert_drawn_on(given, ax)
     lines = {line.get_label(): line for line in ax.lines}
     assert_array_equal(lines["data"].get_xydata(), np.c_[X, Y])
     assert_allclose(
@@ -295,8 +300,7 @@ def test_the_calibration_curve_is_the_share_inside_each_central_interval():
     std = rng.uniform(0.5, 4.0, 40)
     given = plt.subplots()[1]
     ax = plot_calibration(y, mean, std, ax=given)
-    assert ax is given
-    assert len(plt.get_fignums()) == 1
+    assert_drawn_on(given, ax)
     assert labels(ax) == ["95 % by chance, N = 40", "calibrated", "model"]
     model = ax.lines[1]
     assert model.get_drawstyle() == "steps-post"
@@ -313,8 +317,7 @@ def test_the_calibration_curve_is_the_share_inside_each_central_interval():
 def test_residuals_are_standardised_and_those_outside_marked():
     given = plt.subplots()[1]
     ax = plot_residuals([1.0, 5.0, -3.0, 2.0], [0.0, 1.0, 1.0, 2.0], [1.0, 2.0, 2.0, 0.5], ax=given)
-    assert ax is given
-    assert len(plt.get_fignums()) == 1
+    assert_drawn_on(given, ax)
     edges = [line.get_ydata()[0] for line in ax.lines[:3]]
     assert_allclose(edges, [0.0, -BAND, BAND])
     inside, outside = ax.lines[3:]
@@ -333,8 +336,7 @@ PROBA = np.stack([1.0 - PROBA, PROBA], axis=1)
 def test_reliability_shows_the_second_class_of_two_or_the_one_asked_for():
     given = plt.subplots()[1]
     ax = plot_reliability(LABELS, PROBA, ["no", "yes"], ax=given, n_bins=2)
-    assert ax is given
-    assert len(plt.get_fignums()) == 1
+    assert_drawn_on(given, ax)
     assert labels(ax) == ["calibrated", "model"]
     drawn = ax.containers[0]
     assert_allclose(drawn.lines[0].get_xydata(), [[0.37 / 3, 1 / 3], [0.85, 1.0]])

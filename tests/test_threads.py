@@ -23,6 +23,8 @@ from sparse_pep.numerics.threads import (
     require_time,
 )
 
+TWO = [slice(0, 1), slice(1, 2)]
+
 
 @pytest.mark.parametrize(
     "rows, n_chunks", [(1_000, 1), (2_000, 2), (5_000, 6), (10_000, 8), (50_000, 16)]
@@ -52,7 +54,7 @@ def test_an_error_in_a_chunk_comes_out_and_does_not_lock_the_others_out():
             threadpool_limits(2, user_api="blas"),
             pytest.raises(np.linalg.LinAlgError, match="in a chunk"),
         ):
-            map_chunks(work, [slice(0, 1), slice(1, 2)])
+            map_chunks(work, TWO)
         raised.set()
 
     thread = Thread(target=run, daemon=True)
@@ -70,8 +72,8 @@ def test_threads_know_the_time_of_their_caller():
 
     with threadpool_limits(2, user_api="blas"):
         with searches_end_if(lambda: False, lambda: True), pytest.raises(TimeIsOver):
-            map_chunks(work, [slice(0, 1), slice(1, 2)])
-        map_chunks(work, [slice(0, 1), slice(1, 2)])
+            map_chunks(work, TWO)
+        map_chunks(work, TWO)
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="sizes are read from /proc")
@@ -147,9 +149,7 @@ def test_a_process_that_is_forked_while_a_thread_computes_can_compute():
         child = os.fork()
         if child == 0:
             signal.alarm(20)
-            os._exit(
-                0 if HOLD.depth == 0 and map_chunks(len, [slice(0, 1), slice(1, 2)]) == [2] else 1
-            )
+            os._exit(0 if HOLD.depth == 0 and map_chunks(len, TWO) == [2] else 1)
     assert os.waitpid(child, 0)[1] == 0
 
 
