@@ -192,7 +192,8 @@ def test_a_small_map_is_exact_by_default():
 def test_codes_do_not_pass_for_the_output_of_a_simulator():
     """A process without noise is sure of the wrong side of each of their steps."""
     pol = load_regression("pol")
-    order = np.random.default_rng(1).permutation(len(pol.y))
-    rows, new = order[:350], order[350:1350]
+    order = default_rng(1).permutation(len(pol.y))
+    rows = order[:350]
+    new = order[350:1350]
     model = SparsePEPRegressor(random_state=0).fit(pol.X[rows], pol.y[rows])
     assert np.mean(model.predict_log_density(pol.X[new], pol.y[new])) > -4.0
