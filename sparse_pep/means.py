@@ -7,7 +7,6 @@ __all__ = ['ZeroMean', 'ConstantMean', 'LinearMean']
 
 # %% ../nbs/02_means.ipynb #2eee2cbf
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
@@ -64,8 +63,8 @@ class ConstantMean(ZeroMean):
     [3. 3.]
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("intercept",)
-    signed: ClassVar[tuple[str, ...]] = ("intercept",)
+    trained = ("intercept",)
+    signed = ("intercept",)
     intercept: float | ndarray = 0.0
 
     def __call__(self, X: ndarray) -> ndarray:
@@ -97,8 +96,8 @@ class LinearMean(ZeroMean):
     [1. 0.] [2. 1.]
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("intercept", "slope")
-    signed: ClassVar[tuple[str, ...]] = ("intercept", "slope")
+    trained = ("intercept", "slope")
+    signed = ("intercept", "slope")
     intercept: float | ndarray
     slope: ndarray
 

@@ -230,8 +230,8 @@ class Observed(Kernel):
     is a function value.
     """
 
-    trained: ClassVar[tuple[str, ...]] = ()
-    of_functionals: ClassVar[bool] = True
+    trained = ()
+    of_functionals = True
     kernel: Kernel
     n_dims: int
 
@@ -454,8 +454,8 @@ class Slope(Observation):
     array([[0.5, 3. , 0. , 1. , 2. , 0. ]])
     """
 
-    code: ClassVar[int] = SLOPE
-    level: ClassVar[bool] = False
+    code = SLOPE
+    level = False
     dim: int | str
     y: ArrayLike | None = None
     likelihood: str | None = field(default="gaussian", kw_only=True)
@@ -492,7 +492,7 @@ class SlopeSign(Slope):
     array([-1., -1.])
     """
 
-    code: ClassVar[int] = SIGN
+    code = SIGN
     y: ArrayLike | None = field(default=None, init=False)
     sign: int = 1
     scale: float = 0.01
@@ -527,7 +527,7 @@ class Mean(Observation):
            [1.5, 0.2, 1. , 0. ]])
     """
 
-    code: ClassVar[int] = MEAN
+    code = MEAN
     width: ArrayLike
     y: ArrayLike | None = None
 
@@ -723,7 +723,7 @@ class WeightedSum(Observation):
     array([0.5, 4. ])
     """
 
-    code: ClassVar[int] = SUM
+    code = SUM
     X: ndarray = field(init=False)  # the centres
     points: ndarray
     weights: ArrayLike
@@ -842,8 +842,8 @@ class Difference(Observation):
             [ 2. , -1. ]]])
     """
 
-    code: ClassVar[int] = SUM
-    level: ClassVar[bool] = False
+    code = SUM
+    level = False
     X2: ndarray
     y: ArrayLike | None = None
 

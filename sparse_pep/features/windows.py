@@ -1276,7 +1276,7 @@ class Wavelet(GaussianBlur):
     [[ 0.239 -0.046 -0.073]]
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("Z", "width", "frequency")
+    trained = ("Z", "width", "frequency")
     frequency: ndarray
     phase: float | ndarray = 0.0
     zero_mean: bool = False
