@@ -27,7 +27,7 @@ from sparse_pep.features.windows import (
     windows_vjp,
 )
 from .kernels import Kernel
-from .kernels.base import Covariance, Covariances, ParameterPullBack
+from .kernels.base import Covariance, Covariances
 from .numerics.parameters import Parameters, added, set_fields
 from sparse_pep.numerics.validation import (
     as_floats,
@@ -89,27 +89,31 @@ def variances_vjp(kernel: Kernel, A: Windows) -> Covariances:
     """The variances (n,) of windows and their pull-back to the kernel's parameters. Cost O(nD)
     for values, and `TILE` times as much for others.
     """
-    variances = np.zeros(len(A.centre))
-    pulls: list[tuple[ndarray, ParameterPullBack]] = []
+    parts: list[tuple[ndarray, Covariances]] = []
     value = ~(A.width.any(axis=1) | A.sides.any(axis=1) | A.sloped)
     if value.any():
-        variances[value], pull_values = kernel.diag_vjp(A.centre[value])
-        pulls.append((value, pull_values))
+        parts.append((value, kernel.diag_vjp(A.centre[value])))
     boxes: ndarray = np.any(A.sides, axis=1)
     if boxes.any():
-        variances[boxes], pull_boxes = box_variances_vjp(kernel, A.take(boxes))
-        pulls.append((boxes, pull_boxes))
+        parts.append((boxes, box_variances_vjp(kernel, A.take(boxes))))
     others = np.flatnonzero(~(value | boxes))
     size = TILE
     if A.width.any() and not integrable(kernel):
         size = TILE // 8
     for first in range(0, len(others), size):
         rows = others[first : first + size]
-        variances[rows], pull_rows = diagonal_vjp(kernel, A.take(rows))
-        pulls.append((rows, pull_rows))
+        parts.append((rows, diagonal_vjp(kernel, A.take(rows))))
+    return gathered(parts, len(A.centre))
+
+
+def gathered(parts: Sequence[tuple[ndarray, Covariances]], size: int) -> Covariances:
+    """The variances (size,) of some rows each, all together, and their pull-back."""
+    variances = np.zeros(size)
+    for rows, (values, _) in parts:
+        variances[rows] = values
 
     def pull(kff_bar: ndarray) -> Parameters:
-        return added([pull_rows(kff_bar[rows]) for rows, pull_rows in pulls])
+        return added([pull_rows(kff_bar[rows]) for rows, (_, pull_rows) in parts])
 
     return variances, pull
 
@@ -201,22 +205,18 @@ def variances_with_sums(observed: "Observed", X: ndarray) -> Covariances:
     squares = np.where(X[:, 2 * D] == BOX, np.sum(terms[..., D], axis=1) ** 2, 1.0)
     others = np.flatnonzero(~of_sums)
     sums = np.flatnonzero(of_sums)
-    variances = np.zeros(len(X))
-    pulls: list[tuple[ndarray, ParameterPullBack]] = []
+    parts: list[tuple[ndarray, Covariances]] = []
     if len(others):
-        variances[others], pull_others = observed.diag_vjp(X[others, : 2 * D + 2])
-        pulls.append((others, pull_others))
-    variances *= squares
+        parts.append((others, observed.diag_vjp(X[others, : 2 * D + 2])))
     for first in range(0, len(sums), TILE):
         rows = sums[first : first + TILE]
-        variances[rows], pull_rows = variances_of_sums(observed.kernel, terms[rows])
-        pulls.append((rows, pull_rows))
+        parts.append((rows, variances_of_sums(observed.kernel, terms[rows])))
+    variances, pull_parts = gathered(parts, len(X))
 
     def pull(kff_bar: ndarray) -> Parameters:
-        kff_bar = kff_bar * squares
-        return added([pull_rows(kff_bar[rows]) for rows, pull_rows in pulls])
+        return pull_parts(kff_bar * squares)
 
-    return variances, pull
+    return variances * squares, pull
 
 # %% ../nbs/22_observations.ipynb #20be377a
 @dataclass(frozen=True, eq=False, repr=False)
