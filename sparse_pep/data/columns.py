@@ -449,7 +449,7 @@ def with_digits_read(seen: ColumnStats) -> ColumnStats:
         form: ValueStats.of(days_in(texts, form), counts, texts, dated=True)
         for form in ("YMD", "YM")
     }
-    return replace(seen, forms=seen.forms | {form: it for form, it in forms.items() if it.count})
+    return replace(seen, forms=seen.forms | forms)
 
 # %% ../../nbs/internals/data/columns.ipynb #c77971f1
 def column_of(

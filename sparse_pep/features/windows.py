@@ -580,15 +580,14 @@ def boxes_vjp(kernel: Kernel, A: Windows, B: Windows) -> CrossCovariance:
         / np.sqrt(pair.tau)
         for d, (pair, root) in enumerate(zip(pairs, roots, strict=True))
     ]
-    factors = [[part[:3] for part in terms]]
+    values = [part[:3] for part in terms]
+    factors = [values]
     if A.direction.any() or B.direction.any():
         factors = []
         for d, (root, part) in enumerate(zip(roots, terms, strict=True)):
             direction = A.direction[:, d, None] - B.direction[:, d]
             slope = direction * root * np.stack([part[1], part[3], part[4] + 0.5 * part[1]])
-            factors.append(
-                [*(one[:3] for one in terms[:d]), slope, *(one[:3] for one in terms[d + 1 :])]
-            )
+            factors.append([*values[:d], slope, *values[d + 1 :]])
     variance = float(kernel.variance)
     K = variance * reduce(add, [reduce(mul, [part[0] for part in parts]) for parts in factors])
 
