@@ -26,7 +26,6 @@ from sparse_pep.training.exact import (
     train_exactly,
     with_distinct_inputs,
 )
-from .training.lbfgs import total_weight
 from sparse_pep.training.neighbours import (
     LEAST_NOISE,
     Effort,
@@ -72,7 +71,7 @@ class Judge:
 
     def mean(self, densities: ndarray) -> float:
         """The mean over the held-out rows, each once, without those of weight 0."""
-        counts = np.broadcast_to(self.held_out.weight, self.held_out.n_data) > 0.0
+        counts = self.held_out.weights > 0.0
         return float(np.mean(densities, where=counts))
 
 # %% ../nbs/23_race.ipynb #db0e8762
@@ -264,7 +263,7 @@ def exact_on_a_sample(
     evidence = ExactEvidence(*with_distinct_inputs(sample))
     fixed = replace(options, fixed={*options.fixed, "features.Z"})
     at_sample = with_points_at_rows(TrainingResult(model=model), sample, judge.learning)
-    result = train_exactly(at_sample.model, evidence, fixed, total_weight(sample), training.clock)
+    result = train_exactly(at_sample.model, evidence, fixed, training.clock)
     result = with_points_at_rows(result, sample, judge.learning)
     at_jitter = replace(judge, learning=result.problem)
     return entrants_of(ON_A_SAMPLE, result, at_jitter, [0])

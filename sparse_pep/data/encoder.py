@@ -248,7 +248,7 @@ MOST_CLASSES = 1000
 def piece_labels(piece: Rows) -> ndarray:
     """The distinct labels (C,) of the rows of a piece that have a positive weight, sorted."""
     require_targets(piece)
-    return np.unique(piece.y[np.broadcast_to(piece.weight, len(piece.y)) > 0.0])
+    return np.unique(piece.y[piece.weights > 0.0])
 
 # %% ../../nbs/internals/data/encoder.ipynb #8d199e9f
 def classes_of(source: Source) -> ndarray:
@@ -310,7 +310,7 @@ def source_of(
 def targets_piece(piece: Rows) -> tuple[ndarray, ndarray]:
     """Targets (n,) or (n, K) and weights (n,) of a piece."""
     require_targets(piece)
-    return piece.y, np.broadcast_to(piece.weight, len(piece.y))
+    return piece.y, piece.weights
 
 
 def targets_of(source: Source) -> tuple[ndarray, ndarray]:

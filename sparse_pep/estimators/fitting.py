@@ -268,7 +268,7 @@ def distinct_rows(piece: Rows, in_order: bool = False) -> tuple[Rows, ndarray | 
     order, new = sorted_rows(columns)
     inverse = np.empty(len(y), dtype=int)
     inverse[order] = np.cumsum(new) - 1
-    weight: float | ndarray = np.bincount(inverse, np.broadcast_to(piece.weight, len(y)))
+    weight: float | ndarray = np.bincount(inverse, piece.weights)
     if np.all(weight == 1.0):
         weight = 1.0
     return piece.at(order[new])._replace(weight=weight), inverse

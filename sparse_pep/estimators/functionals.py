@@ -184,10 +184,9 @@ def with_monotone_signs(options: Arguments, ingested: Ingested, run: Run) -> Ing
             "`monotone` needs data in memory, no `blocks` and one `power`; otherwise give "
             "observations, with SlopeSign among them."
         )
-    weight = np.broadcast_to(rows.weight, rows.n_data)
     known_variance = np.broadcast_to(rows.known_variance, rows.n_data)
     exposure = np.broadcast_to(rows.exposure, rows.n_data)
-    observed = RawData([Value(rows.X, rows.y)], None, weight, known_variance, exposure)
+    observed = RawData([Value(rows.X, rows.y)], None, rows.weights, known_variance, exposure)
     observed = ingested.observed or observed
     names = ingested.columns.input_names or []
     signs = slope_signs(dict(options.monotone or {}), rows.X, names, run.rng)

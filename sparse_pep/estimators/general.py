@@ -200,4 +200,4 @@ class SparsePEP(RealTargets):
         if sample_weight is None:
             return float(np.mean(density))
         rows = apply_sample_weight(Rows(density[:, None], density), sample_weight)
-        return float(np.average(rows.y, weights=np.broadcast_to(rows.weight, len(rows.y))))
+        return float(np.average(rows.y, weights=rows.weights))

@@ -58,6 +58,11 @@ class Rows(NamedTuple):
         """The number of input dimensions, D."""
         return self.X.shape[1]
 
+    @property
+    def weights(self) -> ndarray:
+        """The weight of each row, (n,)."""
+        return np.broadcast_to(np.asarray(self.weight, dtype=float), self.n_data)
+
     def pieces(self) -> "Iterator[Rows]":
         """An iterator over this piece alone, as larger data iterate over several."""
         yield self

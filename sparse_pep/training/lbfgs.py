@@ -142,7 +142,7 @@ class Objective(Generic[Evaluation]):
 # %% ../../nbs/18_training.ipynb #57a33002
 def weight_of(piece: Rows) -> tuple[float]:
     """Σ w of a piece."""
-    return (float(np.sum(np.broadcast_to(piece.weight, piece.n_data))),)
+    return (float(np.sum(piece.weights)),)
 
 
 def total_weight(rows: Rows | RowSource) -> float:

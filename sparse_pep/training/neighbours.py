@@ -228,7 +228,7 @@ class NeighbourEvidence:
         residuals = (rows.y.T - model.mean(rows.X).T).T
         targets = TargetRows(residuals, np.zeros(n_data), np.ones(n_data))
         sites = known_sites(model, rows, targets, tight=False)
-        weight = np.broadcast_to(np.asarray(rows.weight, dtype=float), n_data)
+        weight = rows.weights
         R = residuals.reshape(n_data, -1)
 
         def work(parts: Sequence[slice]) -> list[SetTerms]:

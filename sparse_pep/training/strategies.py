@@ -109,8 +109,7 @@ def held_out_density(model: Model, problem: Problem, start: object, held_out: Ro
         return -np.inf
     mean, var = model_predict(model, fit.posteriors, held_out.X)
     density = density_at(model, held_out, mean, var)
-    weight = np.broadcast_to(held_out.weight, held_out.n_data)
-    return float(np.average(density, weights=weight))
+    return float(np.average(density, weights=held_out.weights))
 
 # %% ../../nbs/19c_strategies.ipynb #9a60b227
 def held_out_power(
@@ -130,7 +129,7 @@ def held_out_power(
     rng = rng or np.random.default_rng(0)
     clock = clock or Clock()
     rows = problem.rows
-    order = rng.permutation(np.flatnonzero(np.broadcast_to(rows.weight, rows.n_data)))
+    order = rng.permutation(np.flatnonzero(rows.weights))
     n_held_out = max(1, round(HELD_OUT * len(order)))
     held_out = rows.at(order[:n_held_out])
     learning = replace(problem, rows=rows.at(order[n_held_out:]))
@@ -330,8 +329,7 @@ def mean_left_out(result: TrainingResult, problem: Problem, start: object = None
     """
     fit = model_evidence(result.model, problem, start)
     density = model_leave_one_out(result.model, fit, problem)
-    pieces = problem.rows.pieces()
-    weight = np.concatenate([np.broadcast_to(piece.weight, piece.n_data) for piece in pieces])
+    weight = np.concatenate([piece.weights for piece in problem.rows.pieces()])
     proper = np.isfinite(density)
     if not np.any(proper):
         return -np.inf
