@@ -571,8 +571,11 @@ class Statistics:
         self.parsed: set[str] = set()  # columns of which some cells came as numbers
 
     def add(self, batch: Batch) -> None:
-        """Add a batch of any cells. `BadCell` if the other columns hold something else."""
-        self.add_cells(batch.cells(self.kinds))
+        """Add a batch of any cells. `BadCell`, which says where, if the other columns hold
+        something else.
+        """
+        with batch.faults_located():
+            self.add_cells(batch.cells(self.kinds))
 
     def add_cells(self, cells: Mapping[str, Cells]) -> None:
         """Add some cells of the inputs."""
@@ -619,8 +622,7 @@ def load_arrays(
                 if option is None or not is_mixed:
                     raise batch.located(fault) from None
             statistics = statistics_so_far(loader)
-        with batch.faults_located():
-            statistics.add(batch)
+        statistics.add(batch)
     if statistics is None:
         statistics = statistics_of_numbers(loader, option)
         if statistics is None:
@@ -636,8 +638,7 @@ def statistics_of_codes(layout: Layout, option: str | None) -> Statistics | None
         return None
     statistics = Statistics(layout)
     for batch in layout.pieces(layout.inputs):
-        with batch.faults_located():
-            statistics.add(batch)
+        statistics.add(batch)
     coded = [name for name, stats in statistics.columns.items() if stats.are_codes]
     if coded and option is not None:
         return statistics
@@ -681,8 +682,7 @@ def encoded(layout: Layout, statistics: Statistics, option: str) -> Layout:
         texts = statistics.doubtful
         statistics = Statistics(layout)
         for batch in layout.pieces(texts):
-            with batch.faults_located():
-                statistics.add(batch)
+            statistics.add(batch)
     try:
         columns = Columns.of_seen(statistics.columns, layout.column_types, option)
     except ValueError as error:

@@ -166,7 +166,7 @@ class Ordinal(CutPoints):
     below f + standard Gaussian noise. Classes of other numbers have them as `levels`.
     """
 
-    closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
+    closed_powers = 1.0, 1.0
     is_discrete = True
 
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
@@ -309,8 +309,8 @@ class Beta(Likelihood):
     where the `concentration` is R > 0.
     """
 
-    trained: ClassVar[tuple[str, ...]] = ("concentration",)
-    positive: ClassVar[tuple[str, ...]] = ("concentration",)
+    trained = ("concentration",)
+    positive = ("concentration",)
     support: ClassVar[tuple[float, float]] = 0.0, 1.0
     log_concave = False
     concentration: float = 1.0
