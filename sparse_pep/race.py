@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 
 from .features import InducingPoints
 from .inference import Problem, Rows
@@ -50,7 +51,7 @@ class Judge:
     held_out: Rows
 
     @classmethod
-    def draw(cls, problem: Problem, rng: np.random.Generator) -> "Judge":
+    def draw(cls, problem: Problem, rng: Generator) -> "Judge":
         """A judge with a random part of the rows of a problem, which are in memory."""
         rows = problem.rows
         order = rng.permutation(rows.n_data)
@@ -178,7 +179,7 @@ class NeighbourWay:
     model: Model
     judge: Judge
     training: NeighbourTraining
-    rng: np.random.Generator
+    rng: Generator
     kernel_is_open: bool
 
     def entrants(self, result: TrainingResult) -> list[Entrant]:
@@ -296,7 +297,7 @@ class SiteWay:
     model: Model
     judge: Judge
     training: NeighbourTraining
-    rng: np.random.Generator
+    rng: Generator
 
     def rounds(self) -> Iterator[list[Entrant]]:
         """Yield the entrants of one round after the other."""
@@ -390,7 +391,7 @@ def ended_by_held_out_rows(result: TrainingResult, rows: Rows) -> TrainingResult
 
 # %% ../nbs/23_race.ipynb #9c532caf
 def contest_by_sites(
-    model: Model, judge: Judge, training: NeighbourTraining, rng: np.random.Generator
+    model: Model, judge: Judge, training: NeighbourTraining, rng: Generator
 ) -> Contest:
     """The entrants with a likelihood that is not Gaussian: the run on all rows, and what its sites
     lead to.
@@ -431,7 +432,7 @@ class Race:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The result of the winner, with the scores of all. ValueError if there are only
@@ -463,7 +464,7 @@ class Race:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> Contest:
         """The entrants of all ways that were tried."""
@@ -492,7 +493,7 @@ class Race:
         winner: Entrant,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The winner with all rows."""

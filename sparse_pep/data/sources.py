@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from ..inference import Rows
@@ -266,7 +267,7 @@ class Source:
         for piece in prefetch(self.pieces()):
             yield work(piece, *arguments)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+    def sample(self, n: int, rng: Generator) -> Rows:
         """n rows, or all if there are fewer, drawn from everywhere, in order. One pass."""
         chosen = chosen_rows(self.n_data, n, rng)
         parts = []
@@ -297,7 +298,7 @@ class Source:
         return result
 
 # %% ../../nbs/internals/data/sources.ipynb #e8e0eaa9
-def chosen_rows(n_data: int, n: int, rng: np.random.Generator) -> ndarray:
+def chosen_rows(n_data: int, n: int, rng: Generator) -> ndarray:
     """n of N row numbers, drawn at random and sorted, (min(n, N),)."""
     if n >= n_data:
         return np.arange(n_data)
@@ -524,7 +525,7 @@ class ArraySource(Source):
         """The block of each row (N,), or None if there are no blocks."""
         return self.columns["blocks"]
 
-    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+    def sample(self, n: int, rng: Generator) -> Rows:
         """n rows, or all if there are fewer, drawn from everywhere, in order."""
         return self.read(0, chosen_rows(self.n_data, n, rng))
 

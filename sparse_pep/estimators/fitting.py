@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from ..data.encoder import EncodedSource, Encoder
@@ -304,9 +305,7 @@ def sorted_rows(columns: Sequence[ndarray]) -> tuple[ndarray, ndarray]:
     return order, new
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #18495b12
-def partition_of(
-    blocks: int | ndarray | Partition, rows: Rows, rng: np.random.Generator
-) -> Partition:
+def partition_of(blocks: int | ndarray | Partition, rows: Rows, rng: Generator) -> Partition:
     """The partition of the rows that `blocks` describes: blocks of at most so many neighbouring
     rows with the same weight and power, or of rows with the same label. ValueError for other
     values.
@@ -334,8 +333,8 @@ class Run:
     others are the same without blocks, and the limit of time, which begins now.
     """
 
-    rng: np.random.Generator
-    block_rng: np.random.Generator
+    rng: Generator
+    block_rng: Generator
     clock: Clock
 
     @classmethod
@@ -392,7 +391,7 @@ def data_of_blocks(
     blocks: int | ndarray | Partition,
     rows: Rows,
     power: ndarray | None,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Data:
     """The data of rows in blocks."""
     powers = several_or_none(power)
@@ -407,7 +406,7 @@ def data_of_blocks(
     return Data(rows, rows, rows, power=power, labels=labels)
 
 
-def sample_of(data: Data, rng: np.random.Generator) -> Rows:
+def sample_of(data: Data, rng: Generator) -> Rows:
     """Distinct rows, at most 20000, from which starting values are taken."""
     rows = data.rows
     assert isinstance(rows, Rows)

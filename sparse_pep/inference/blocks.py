@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 
 from ..numerics.linalg import log1p_ratio, solve_each
@@ -95,7 +96,7 @@ class Partition:
 
 # %% ../../nbs/12_blocks.ipynb #7c1f0a3e
 @one_blas_thread()  # as in `kmeans_points`
-def clusters(scaled: ndarray, size: int, rng: np.random.Generator) -> list[ndarray]:
+def clusters(scaled: ndarray, size: int, rng: Generator) -> list[ndarray]:
     """Numbers of the rows of `scaled` (n, D) in each cluster of at most `size` rows."""
     from sklearn.cluster import KMeans  # slow to import; workers of a cluster do without
 
@@ -113,7 +114,7 @@ def clusters(scaled: ndarray, size: int, rng: np.random.Generator) -> list[ndarr
 
 # %% ../../nbs/12_blocks.ipynb #36d5f865
 def clustered_blocks(
-    X: ndarray, size: int, rng: np.random.Generator, shared: Sequence[ArrayLike] = ()
+    X: ndarray, size: int, rng: Generator, shared: Sequence[ArrayLike] = ()
 ) -> Partition:
     """Blocks of at most `size` inputs X (N, D) that lie close together, with each column scaled by
     its spread. Rows of a block agree in all values `shared`, such as weights. Cost O(N²D/size) for

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.special import (
     betainc,
@@ -231,7 +232,7 @@ class Ordinal(CutPoints):
     def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return self.level_at(mean + ndtri(q) * np.sqrt(1.0 + var))
 
-    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
+    def sample(self, f: ndarray, rng: Generator) -> ndarray:
         return self.level_at(f + rng.normal(size=np.shape(f)))
 
 # %% ../../nbs/08g_bounded.ipynb #5b1a7e01
@@ -355,7 +356,7 @@ class Beta(Likelihood):
         a, b = exponents(self.concentration, f)
         return betainc(np.maximum(a, 1e-300), np.maximum(b, 1e-300), y)
 
-    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
+    def sample(self, f: ndarray, rng: Generator) -> ndarray:
         """One random fraction for each entry of f, kept from rounding to 0 or 1."""
         a, b = exponents(self.concentration, f)
         fractions = rng.beta(np.maximum(a, 1e-300), np.maximum(b, 1e-300))

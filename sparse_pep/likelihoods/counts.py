@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from scipy.special import betainc, digamma, expit, gammaincc, gammaln
 
 from .base import Likelihood, MeanAndVariance, least_level, whole_numbers
@@ -47,7 +48,7 @@ class Counts(Likelihood):
     def latent_level(self, y: ndarray, weight: ndarray | None = None) -> float:
         return float(np.log(least_level(y, weight)))
 
-    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
+    def sample(self, f: ndarray, rng: Generator) -> ndarray:
         return rng.poisson(np.minimum(rate_of(f), 1e18)).astype(float)
 
 # %% ../../nbs/08d_counts.ipynb #4ab29911
@@ -118,7 +119,7 @@ class NegativeBinomial(Counts):
     def transition_width(self, y: ndarray) -> ndarray:
         return np.sqrt(1.0 / (2.8 + y) + 0.5 / (1.0 + self.dispersion))
 
-    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
+    def sample(self, f: ndarray, rng: Generator) -> ndarray:
         share = rng.gamma(self.dispersion, 1.0 / self.dispersion, np.shape(f))
         return super().sample(f + np.log(np.maximum(share, np.finfo(float).tiny)), rng)
 
@@ -175,5 +176,5 @@ class Binomial(Likelihood):
     def transition_width(self, y: ndarray) -> ndarray:
         return 1.0 / np.sqrt(1.0 + np.maximum(y * (self.trials - y) / self.trials, 0.0))
 
-    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
+    def sample(self, f: ndarray, rng: Generator) -> ndarray:
         return rng.binomial(self.trials, expit(f), size=np.shape(f)).astype(float)

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.special import digamma, gammainc, gammaln, log_ndtr
 
@@ -72,7 +73,7 @@ class Gamma(Positive):
     def transition_width(self, y: ndarray) -> float:
         return min(self.width, self.shape**-0.5)
 
-    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
+    def sample(self, f: ndarray, rng: Generator) -> ndarray:
         return rate_of(f) / self.shape * rng.gamma(self.shape, size=np.shape(f))
 
 # %% ../../nbs/08f_positive.ipynb #2e72dfd5
@@ -118,7 +119,7 @@ class Weibull(Positive):
     def cdf(self, y: ndarray, f: ndarray) -> ndarray:
         return -np.expm1(-rate_of(self.shape * (np.log(y) - f)))
 
-    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
+    def sample(self, f: ndarray, rng: Generator) -> ndarray:
         """One random duration, observed to its end, for each entry of f, of the shape of f."""
         return rate_of(f) * rng.weibull(self.shape, size=np.shape(f))
 
@@ -179,7 +180,7 @@ class CensoredGaussian(Likelihood):
     def quantile(self, q: float, mean: ndarray, var: ndarray) -> ndarray:
         return np.clip(self.gaussian.quantile(q, mean, var), *self.limits)
 
-    def sample(self, f: ndarray, rng: np.random.Generator) -> ndarray:
+    def sample(self, f: ndarray, rng: Generator) -> ndarray:
         return np.clip(self.gaussian.sample(f, rng), *self.limits)
 
 # %% ../../nbs/08f_positive.ipynb #fbdda20f

@@ -12,6 +12,7 @@ from itertools import product
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
@@ -41,7 +42,7 @@ from ..sites import Posterior
 def weights_on_u(
     posteriors: Sequence[Posterior],
     prior_u: ndarray,
-    rng: np.random.Generator,
+    rng: Generator,
     coupled: bool = False,
 ) -> ndarray:
     """Luu⁻ᵀ(ṽ − v̂) (M, F, S), the weights of the covariances with u in S draws of each of F
@@ -75,7 +76,7 @@ SCALES = np.array([1.0, 3.0, 9.0])  # by which frequencies are multiplied, each 
 
 
 def frequencies(
-    kernel: Kernel, scale: ndarray, n_dims: int, rng: np.random.Generator
+    kernel: Kernel, scale: ndarray, n_dims: int, rng: Generator
 ) -> tuple[ndarray, ndarray]:
     """Frequencies (n, D), radians per unit of x, each multiplied by its `scale` (n,), and the logs
     (n, 3) of their densities at each of `SCALES`, up to a constant. Raises NotImplementedError
@@ -121,7 +122,7 @@ def log_densities(kind: type[Kernel], z: ndarray) -> ndarray:
 
 # %% ../../nbs/21_draws.ipynb #585d339f
 def weighted_waves(
-    term: Product, n_features: int, n_dims: int, rng: np.random.Generator
+    term: Product, n_features: int, n_dims: int, rng: Generator
 ) -> tuple[ndarray, ndarray]:
     """Frequencies (J, D) of waves (Equation 21.3 of the site) and their variances (J,), which
     add up to that of the kernel.
@@ -206,7 +207,7 @@ def parts_of(features: Features) -> Sequence[Features]:
 
 # %% ../../nbs/21_draws.ipynb #67cb38d5
 def prior_draws(
-    kernel: Kernel, n_dims: int, n_draws: int, n_features: int, rng: np.random.Generator
+    kernel: Kernel, n_dims: int, n_draws: int, n_features: int, rng: Generator
 ) -> PriorDraws:
     """`n_draws` draws from the prior with mean 0, with `n_features` waves for each term of the
     kernel.
@@ -324,7 +325,7 @@ def sampled_functions(
     posteriors: Sequence[Posterior],
     n: int,
     n_features: int,
-    rng: np.random.Generator,
+    rng: Generator,
     x_scaling: tuple[ndarray, ndarray],
     y_scaling: tuple[float | ndarray, float | ndarray] = (0.0, 1.0),
 ) -> SampledFunctions:

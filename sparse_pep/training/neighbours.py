@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from scipy.spatial.distance import cdist
 
 from ..features import InducingPoints
@@ -358,7 +359,7 @@ def limit_noise(objective: Objective, least: float) -> None:
     objective.start = np.clip(objective.start, *objective.limits)
 
 # %% ../../nbs/19d_neighbours.ipynb #1430805e
-def with_clusters(model: Model, rows: Rows, rng: np.random.Generator) -> Model:
+def with_clusters(model: Model, rows: Rows, rng: Generator) -> Model:
     """The model with inducing points at the centres of clusters of the rows in the coordinates of
     its kernel. Features of other kinds keep their places.
     """
@@ -427,7 +428,7 @@ def train_on_neighbours(
     model: Model,
     problem: Problem,
     options: TrainingOptions | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     clock: Clock | None = None,
 ) -> TrainingResult:
     """The model with the hyper-parameters that maximise the objective on neighbours, and with its

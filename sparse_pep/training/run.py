@@ -11,6 +11,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
+from numpy.random import Generator
 
 from ..inference import Problem
 from ..model import Model
@@ -23,7 +24,7 @@ from .options import Adam, Clock, TrainingOptions, TrainingResult
 from .stochastic import train_by_batches
 
 # %% ../../nbs/19b_runs.ipynb #eba5ae0b
-def perturbed(model: Model, rng: np.random.Generator, fixed: Collection[str] = ()) -> Model:
+def perturbed(model: Model, rng: Generator, fixed: Collection[str] = ()) -> Model:
     """The model with a standard normal number added to each trained log parameter, and to weights
     in units of their size; inducing inputs and places keep their values.
     """
@@ -63,7 +64,7 @@ def run_fingerprint(model: Model, problem: Problem, fixed: Collection[str]) -> s
 
 
 def checkpoint_of(
-    model: Model, problem: Problem, options: TrainingOptions, rng: np.random.Generator
+    model: Model, problem: Problem, options: TrainingOptions, rng: Generator
 ) -> Checkpoint | None:
     """The checkpoint that the optimiser names, or None. That of Adam belongs to its batches, its
     steps and their number as well.
@@ -88,7 +89,7 @@ def check_fixed(model: Model, fixed: Collection[str]) -> None:
         )
 
 # %% ../../nbs/19b_runs.ipynb #57a34001
-def starts_of(model: Model, options: TrainingOptions, rng: np.random.Generator) -> Iterator[Model]:
+def starts_of(model: Model, options: TrainingOptions, rng: Generator) -> Iterator[Model]:
     """The model itself, and as many perturbed ones as there are restarts."""
     yield model
     for _ in range(int(options.optimiser.n_restarts)):
@@ -143,7 +144,7 @@ def train_from_starts(
     model: Model,
     problem: Problem,
     options: TrainingOptions,
-    rng: np.random.Generator,
+    rng: Generator,
     clock: Clock,
     record: Checkpoint | None,
 ) -> TrainingResult:
@@ -181,7 +182,7 @@ def train(
     model: Model,
     problem: Problem,
     options: TrainingOptions | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     clock: Clock | None = None,
 ) -> TrainingResult:
     """The model trained on the rows of a problem, by L-BFGS or by batches with Adam.

@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from tqdm import tqdm
 
 from ..energy import posterior_terms
@@ -72,7 +73,7 @@ def batch_of(model: Model, problem: Problem) -> Batch:
 
 # %% ../../nbs/19_stochastic.ipynb #934ee461
 def random_batches(
-    n_data: int, batch_size: int, rng: np.random.Generator, blocks: ndarray | None = None
+    n_data: int, batch_size: int, rng: Generator, blocks: ndarray | None = None
 ) -> list[ndarray]:
     """Row numbers of random batches of about `batch_size` rows, in order within each batch.
 
@@ -380,7 +381,7 @@ class Epochs:
         batches: Batches,
         optimiser: Adam,
         n_data: float,
-        rng: np.random.Generator,
+        rng: Generator,
     ) -> None:
         self.objective = objective
         self.batches = batches
@@ -502,7 +503,7 @@ def train_by_batches(
     model: Model,
     problem: Problem,
     options: TrainingOptions,
-    rng: np.random.Generator,
+    rng: Generator,
     clock: Clock,
     record: Checkpoint | None,
 ) -> TrainingResult:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 from scipy.special import ndtr
 
 from ..features import InducingPoints
@@ -34,14 +35,14 @@ from .run import train
 # %% ../../nbs/19c_strategies.ipynb #57a37008
 # What trains a model: `train` itself, or a choice that is made around it. If a strategy changes the
 # problem, the result has the new one.
-Strategy = Callable[[Model, Problem, TrainingOptions, np.random.Generator, Clock], TrainingResult]
+Strategy = Callable[[Model, Problem, TrainingOptions, Generator, Clock], TrainingResult]
 
 
 def keep_parameters(
     model: Model,
     problem: Problem,
     options: TrainingOptions,
-    rng: np.random.Generator,
+    rng: Generator,
     clock: Clock,
 ) -> TrainingResult:
     """The model as it is, without training."""
@@ -68,7 +69,7 @@ class OnUniqueRows:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The result of training, with sites for all rows."""
@@ -116,7 +117,7 @@ def held_out_power(
     model: Model,
     problem: Problem,
     options: TrainingOptions | None = None,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     clock: Clock | None = None,
     powers: Sequence[float] = POWERS,
 ) -> PowerSearch:
@@ -183,7 +184,7 @@ class PowerByName:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The result of training at the chosen power."""
@@ -247,7 +248,7 @@ class Guarded:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The result of training whose lower bound on the exact evidence is the higher one, if the
@@ -292,7 +293,7 @@ class Guarded:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult | None:
         """The result of training at power 0, or None if it failed or was interrupted."""
@@ -393,7 +394,7 @@ class Growth:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The result of training with the number of points that is kept."""
@@ -483,7 +484,7 @@ class Monotone:
     directions: ndarray
     then: Strategy
 
-    def questions(self, rng: np.random.Generator) -> ndarray:
+    def questions(self, rng: Generator) -> ndarray:
         """Rows (n, 2D + 3) of slopes with their signs, at some inputs of the data and at random
         places between their extremes.
         """
@@ -499,7 +500,7 @@ class Monotone:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The result of training, with the signs that were added to the rows of the problem."""
