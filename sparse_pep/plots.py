@@ -70,7 +70,7 @@ def posterior_curves(model: Predictor, x: ndarray) -> tuple[ndarray, ndarray, nd
     """
     x = x.reshape(len(x), -1)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a picture goes beyond the data
+        warnings.simplefilter("ignore")  # a picture goes beyond the data
         mean, std = model.predict(x, return_std=True)
         if hasattr(model, "predict_f"):
             mean_f, var_f = model.predict_f(x)

@@ -308,7 +308,7 @@ def write_report(
     chosen = data.test if is_held_out else data.train
     X, y = data.rows(chosen)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of rows beyond the training data, once more
+        warnings.simplefilter("ignore")  # of rows beyond the training data, once more
         page = fit_report(
             model,
             X,

@@ -168,7 +168,7 @@ def one_line_warnings(label: str = "") -> Iterator[list[str]]:
     messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         # the family of scikit-learn's ConvergenceWarning
-        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always")
         try:
             yield messages
         finally:

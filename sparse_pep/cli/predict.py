@@ -159,7 +159,7 @@ class PredictedRows:
             exposure = None if column is None else batch[column]
             rows: ArrayLike = ArraySource(X)  # type: ignore[assignment]  # taken as encoded
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # of the rows that are counted here
+                warnings.simplefilter("ignore")  # of the rows that are counted here
                 table = prediction_table(self.model, rows, self.asked, exposure)
             yield table
 

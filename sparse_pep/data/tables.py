@@ -430,7 +430,6 @@ def warn_if_ended(censored: str) -> None:
         warn_caller(
             f"`censored`: 1 in column {censored!r} is read as a duration that had not ended. If 1 "
             "means that it had, as the name says, give a column with 0 and 1 exchanged.",
-            UserWarning,
         )
 
 # %% ../../nbs/internals/data/tables.ipynb #131e752f
@@ -647,7 +646,6 @@ def statistics_of_codes(layout: Layout, option: str | None) -> Statistics | None
         warn_caller(
             f"'{layout.files[0].name}', column {name!r} holds {code!r} and is read as numbers, "
             "without the zeros before them; `column_types={}` keeps it as a category.",
-            UserWarning,
         )
     return None
 

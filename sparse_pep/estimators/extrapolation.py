@@ -129,4 +129,4 @@ def date_text(day: float) -> str:
 def warn_of_extrapolation(state: FittedState, counts: Sequence[ndarray | None]) -> None:
     """Warn once of what `count_extrapolating_rows` found in pieces of X."""
     if text := extrapolation_text(state, counts):
-        warn_caller(f"`X`: {text}", UserWarning)
+        warn_caller(f"`X`: {text}")

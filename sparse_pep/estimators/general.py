@@ -53,7 +53,6 @@ def starting_ordinal(data: Data) -> Likelihood:
         warn_caller(
             f"`y` holds the values {listed(levels.tolist())}, which are taken for {len(levels)} "
             "ordered classes; values between them are none. Predictions are in the numbers of `y`.",
-            UserWarning,
         )
     places = np.searchsorted(levels, np.append(data.unique_rows.y, levels))
     if len(levels) == 1:

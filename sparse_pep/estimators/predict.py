@@ -184,7 +184,6 @@ def warn_of_nodes(state: FittedState, observation: Observation) -> None:
                 f"WeightedSum: {n_nodes} nodes along column {side} are too few for the "
                 f"widest area: with twice as many, the prior variance of the average changes by "
                 f"{abs(change):.0%}. Pass at least `n_nodes={needed}`.",
-                UserWarning,
             )
 
 

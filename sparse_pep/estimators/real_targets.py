@@ -131,7 +131,6 @@ def warn_if_constant(data: Data) -> None:
     warn_caller(
         f"{which} has one value only ({value} in {where}): there is nothing to "
         "learn but this value, and nothing tells how far new values are from it.",
-        UserWarning,
     )
 
 
@@ -145,7 +144,6 @@ def warn_if_far(data: Data) -> None:
             f"the mean of `y` is {far:.0f} times its standard deviation from 0, which "
             "is the mean of the prior; "
             "set `standardize=True` or `mean='constant'`.",
-            UserWarning,
         )
 
 # %% ../../nbs/internals/estimators/real_targets.ipynb #1b881e17

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy import ndarray
+from numpy.random import Generator
 
 from ..data.columns import Columns
 from .arguments import KERNELS, TREND_AND_SEASON, Arguments
@@ -177,7 +178,7 @@ def chosen_features(
     options: Arguments,
     kernel: Kernel,
     places: Rows,
-    rng: np.random.Generator,
+    rng: Generator,
     signed: Sequence[list[int]] = (),
 ) -> Features:
     """The features that are given, or inducing points among the inputs of the rows `places`, and
@@ -196,7 +197,6 @@ def chosen_features(
         warn_caller(
             f"`n_inducing` reduced from {number} to {len(Z)}: there are only {len(Z)} distinct "
             "rows in X.",
-            UserWarning,
         )
     for dims in signed:
         Z = np.unique(np.vstack([Z, level_points(places.X, dims)]), axis=0)
@@ -261,7 +261,7 @@ def starting_model(
     rows: Rows,
     places: Rows,
     likelihood: Likelihood,
-    rng: np.random.Generator,
+    rng: Generator,
     of_functionals: bool = False,
     signed: Sequence[list[int]] = (),
 ) -> Model:

@@ -127,7 +127,6 @@ def warn_of_gaps(state: FittedState) -> None:
             f"filled cells {lines[0][1]}, and intervals of rows with gaps are too short. One "
             "target in Gaussian noise takes this variance; otherwise leave out these rows or "
             "columns.",
-            UserWarning,
         )
 
 

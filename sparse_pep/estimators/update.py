@@ -172,7 +172,6 @@ def grown_points(state: FittedState, Z: ndarray, number: int) -> ndarray:
         warn_caller(
             f"only {len(points) - len(Z)} inducing points were added; more would "
             "explain nothing further.",
-            UserWarning,
         )
     return points
 

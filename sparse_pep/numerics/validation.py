@@ -350,7 +350,7 @@ INNER = ("sparse_pep.", "sklearn.", "joblib.")  # modules between the user's lin
 SAID: set[tuple[str, str, int]] = set()  # through others: the kind of a message, and the line
 
 
-def warn_caller(message: str, category: type[Warning]) -> None:
+def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Issue a warning that points to the line outside the package that called it, or that called
     scikit-learn or joblib, through which a process issues a warning of a kind once for each line.
     """

@@ -8,12 +8,14 @@ __all__ = []
 # %% ../../nbs/19e_exact.ipynb #17aab619
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
+from numpy.linalg import LinAlgError
+from numpy.random import Generator
 from scipy.linalg import lapack
 
 from ..features import InducingPoints
@@ -23,7 +25,7 @@ from ..kernels import Matern32, SquaredExponential
 from ..kernels.base import PullBack
 from ..model import Model, known_sites
 from ..numerics.linalg import factorise, mirror
-from ..numerics.parameters import to_vector
+from ..numerics.parameters import frozen, to_vector
 from ..numerics.threads import one_blas_thread
 from .checkpoint import CachedEvaluation
 from .lbfgs import FEWEST_AND_MOST, Objective, maximise, total_weight
@@ -41,7 +43,7 @@ def with_distinct_inputs(rows: Rows) -> tuple[Rows, ndarray]:
     if len(inputs) == rows.n_data or np.any(rows.known_variance):
         return rows, np.zeros(rows.n_data)
     number = number.ravel()
-    weight = np.broadcast_to(np.asarray(rows.weight, dtype=float), rows.n_data)
+    weight = rows.weights
     total = np.bincount(number, weight)
     targets = rows.y.reshape(rows.n_data, -1)
     means = [np.bincount(number, weight * column) / total for column in targets.T]
@@ -89,7 +91,7 @@ class ExactTerms(NamedTuple):
     pull: PullBack
 
 # %% ../../nbs/19e_exact.ipynb #ae018f23
-@dataclass(frozen=True, eq=False)
+@frozen
 class ExactEvidence:
     """The log evidence of the exact process with Gaussian noise as a function of a model, whose
     features have no part in it.
@@ -111,14 +113,14 @@ class ExactEvidence:
         """
         rows = self.rows
         n_data = rows.n_data
-        weight = np.broadcast_to(np.asarray(rows.weight, dtype=float), n_data)
+        weight = rows.weights
         residuals = (rows.y.T - model.mean(rows.X).T).T
         targets = TargetRows(residuals, np.zeros(n_data), np.ones(n_data))
         sites = known_sites(model, rows, targets, tight=False)
         K, pull = model.kernel.vjp(rows.X, None)
         noise = sites.noise_variance / weight
         if np.min(noise) < LEAST_JITTER * np.max(K.diagonal()):
-            raise np.linalg.LinAlgError("the noise is smaller than any jitter")
+            raise LinAlgError("the noise is smaller than any jitter")
         H = np.array(K)
         H.flat[:: n_data + 1] += noise
         dense = dense_terms(H, residuals.reshape(n_data, -1))
@@ -193,16 +195,16 @@ def train_exactly(
     model: Model,
     evidence: ExactEvidence,
     options: TrainingOptions,
-    n_data: float,
     clock: Clock,
     ends: Callable[[Step], bool] | None = None,
     fewest: int = FEWEST_AND_MOST[0],
 ) -> TrainingResult:
     """The model with the hyper-parameters that maximise the exact evidence of rows with Gaussian
-    noise and the total weight `n_data`; `ends` and `fewest` as in `maximise`.
+    noise; `ends` and `fewest` as in `maximise`.
     """
     objective = Objective(model, evidence, options.fixed)
     optimiser = options.optimiser
+    n_data = total_weight(evidence.rows)
     result = maximise(objective, optimiser, n_data, clock, options.progress, ends, fewest)
     return replace(result, fit=None, start=None)
 
@@ -213,7 +215,7 @@ BEATEN = "trained points predict left-out rows better than the exact process"
 ENDED = "every distinct row is an inducing point, so the process is exact"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Exact:
     """Training of the exact process: every distinct input is an inducing point and stays where it
     is. If there are too many inputs, another strategy trains.
@@ -243,7 +245,7 @@ class Exact:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The result of training, with a jitter that is small beside the noise."""
@@ -280,14 +282,13 @@ class Exact:
         the mean fourth power of its standardised errors.
         """
         evidence = ExactEvidence(*with_distinct_inputs(self.rows))
-        n_data = total_weight(self.rows)
-        result = train_exactly(model, evidence, options, n_data, clock)
+        result = train_exactly(model, evidence, options, clock)
         density, fourth = evidence.left_out(result.model)
         kernel = result.model.kernel
         scores = {type(kernel).__name__: density}
         if self.kernel_is_open and type(kernel) is SquaredExponential and not clock.is_over:
             start = replace(model, kernel=Matern32(**vars(model.kernel)))
-            other = train_exactly(start, evidence, options, n_data, clock)
+            other = train_exactly(start, evidence, options, clock)
             further, fourth_of_other = evidence.left_out(other.model)
             scores["Matern32"] = further
             if further > density:
@@ -296,7 +297,7 @@ class Exact:
         return result, scores, fourth
 
 # %% ../../nbs/19e_exact.ipynb #eb24b377
-@dataclass(frozen=True, eq=False)
+@frozen
 class InTime:
     """Training within a limit of time by a strategy, and by a better one in the time that is left.
 
@@ -314,7 +315,7 @@ class InTime:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The second result, or the first one if the time was over before."""
@@ -376,7 +377,7 @@ def highest_of(results: Sequence[TrainingResult], rows: Rows) -> TrainingResult 
     return best if has_noise(best.model, rows) else None
 
 # %% ../../nbs/19e_exact.ipynb #7c1d90ac
-@dataclass(frozen=True, eq=False)
+@frozen
 class WithFewRows:
     """Training where there are no more distinct inputs than inducing points, which then stay where
     they are. If there are more, or if the noise vanishes, another strategy trains, and begins where
@@ -408,7 +409,7 @@ class WithFewRows:
         model: Model,
         problem: Problem,
         options: TrainingOptions,
-        rng: np.random.Generator,
+        rng: Generator,
         clock: Clock,
     ) -> TrainingResult:
         """The result of training, with a jitter that is small beside the noise."""
@@ -473,8 +474,8 @@ class WithFewRows:
         try:
             for start in starts:
                 ends = SameMaximum(results, optimiser.tol * n_data)
-                with suppress(np.linalg.LinAlgError):
-                    result = train_exactly(start, evidence, finer, n_data, clock, ends, FEWEST)
+                with suppress(LinAlgError):
+                    result = train_exactly(start, evidence, finer, clock, ends, FEWEST)
                     if not ends.reached:
                         results.append(result)
                 if clock.is_over:
