@@ -427,7 +427,6 @@ def require_checkpoint(options: Arguments, file: object) -> None:
 def likelihood_named(
     likelihood: str | Likelihood,
     kinds: Mapping[str, Callable[..., Likelihood]],
-    name: str = "likelihood",
 ) -> Likelihood:
     """The likelihood itself, or the one of `kinds` with this name. Case and punctuation do not
     matter: "student_t", "StudentT" and "student-t" are the same. ValueError for other names.
@@ -440,7 +439,7 @@ def likelihood_named(
             if re.sub(r"[\W_]", "", known.lower()) == plain:
                 return kind()
     raise ValueError(
-        f"`{name}` must be a sparse_pep likelihood or one of "
+        f"`likelihood` must be a sparse_pep likelihood or one of "
         f"{', '.join(map(typed_name, kinds))}; got {short_repr(likelihood)}."
     )
 
