@@ -178,7 +178,6 @@ def warn_of_loss(rows: LocalRows, gain: float) -> None:
             f"`local='blocks'` predicts left out rows by {-gain:.2g} nats per row worse "
             "than the global prediction: set `local` to None, or to 'auto', or raise "
             "`power`.",
-            UserWarning,
         )
 
 
@@ -233,7 +232,7 @@ def conclude(trained: TrainedModel) -> FittedState:
     record = trained.record | record_of(model, fit, data, directions) | local_record
     warn_of_inference(fit)
     if record["learned_nothing"] and "n_evaluations" in record:
-        warn_caller(f"{LEARNED_NOTHING}.", UserWarning)
+        warn_caller(f"{LEARNED_NOTHING}.")
     likelihood = value_kernel_and_likelihood(model)[1]
     return FittedState(
         kind=trained.kind,

@@ -187,7 +187,6 @@ def warn_of_lost_digits(weight: ndarray) -> None:
             "weights leave nothing of the other rows, and predictions at these are wrong. Weights "
             f"above {MOST_RATIO:.0e} times the smallest should be reduced, which hardly changes "
             "how closely the function follows their rows.",
-            UserWarning,
         )
 
 

@@ -135,7 +135,6 @@ def numbers_of_categories(y: ArrayLike) -> ArrayLike:
     warn_caller(
         f"the ordered categories of `y`, {named}, are read as the numbers 0, 1, ..., in which "
         "predictions are made.",
-        UserWarning,
     )
     return np.where(codes < 0.0, np.nan, codes)
 
@@ -148,7 +147,6 @@ def checked_numbers(y: ArrayLike) -> ndarray:
         what = "text" if isinstance(first, (str, bytes)) else "True and False, read as 1 and 0"
         warn_caller(
             f"`y` holds {what}, and is fitted as numbers; for labels use SparsePEPClassifier.",
-            UserWarning,
         )
     y = np.asarray(y, dtype=float)
     if y.ndim == 2 and np.any(np.isnan(y)):
@@ -274,7 +272,7 @@ def warn_if_codes(column: NumberColumn) -> None:
         advice = "such cells empty (NaN)" if column.name else "such rows out"
         kind = "date" if column.known is DAYS else "number"
         taken = f"it is fitted as a {kind}" if len(codes) == 1 else f"they are fitted as {kind}s"
-        warn_caller(f"{code_text(column, codes)}. If {what}, leave {advice}; {taken}.", UserWarning)
+        warn_caller(f"{code_text(column, codes)}. If {what}, leave {advice}; {taken}.")
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #beeb1d82
 FEWEST_TIMES = 5  # distinct values, from which the digits of a time are no accident
@@ -371,7 +369,6 @@ def warn_if_event(column: NumberColumn) -> None:
                 f"{high:g} says so, leave the column out and give those that had not ended with a "
                 f"minus sign: `np.where({column.name} == {high:g}, {signed})`; `--censored` at the "
                 "command line takes a column with 1 where a duration had not ended.",
-                UserWarning,
             )
 
 
@@ -389,7 +386,6 @@ def warn_of_events(columns: InputColumns) -> None:
                 f"{column.levels[1]!r}, is an input, but seems to say which durations had ended. "
                 "Leave it out, and give those that had not ended with a minus sign. If these are "
                 f"the rows with {level!r}: `np.where({column.name} == {level!r}, -time, time)`.",
-                UserWarning,
             )
 
 
@@ -402,7 +398,6 @@ def warn_of_totals(y: ndarray) -> None:
         warn_caller(
             f"the last of {len(y)} values of `y`, {y[-1]:.6g}, is the sum of all others; if it is "
             "a row of totals, leave it out. It is fitted as any other.",
-            UserWarning,
         )
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #f2292324
@@ -443,7 +438,6 @@ def warn_of_odd_numbers(data: Data, columns: InputColumns, durations: bool) -> N
                 f"{column.called} looks like times ({form}) and is fitted as a number. Write "
                 "dates, such as 2021-03-05, or, for digits such as 20210305, name the column a "
                 "date in `column_types`.",
-                UserWarning,
             )
         if durations:
             warn_if_event(column)
@@ -602,7 +596,6 @@ def warn_of_dropped_columns(table: Columns) -> None:
             f"columns of `X` are left out: {', '.join(dropped)}. To keep one, or to "
             "leave it out without this "
             "warning, name it in `column_types`.",
-            UserWarning,
         )
     for column in table.columns:
         if column.kind == "category" and (CODED in column.done or UNREAD in column.done):
@@ -610,14 +603,12 @@ def warn_of_dropped_columns(table: Columns) -> None:
                 f"column {column.name!r} of `X` is a category: {column.done}. Name it in "
                 "`column_types` to say what it is; what is meant as a number or a date must be "
                 "written as one.",
-                UserWarning,
             )
         if alike := spelled_alike(column.levels):
             warn_caller(
                 f"column {column.name!r} of `X` has the levels {', '.join(map(repr, alike))}, "
                 "which differ in capitals only and are levels of their own; if they are one, write "
                 "them alike.",
-                UserWarning,
             )
 
 # %% ../../nbs/internals/estimators/ingest.ipynb #0fc6d342

@@ -209,7 +209,7 @@ def numbers_of_cells(frame: pd.DataFrame, table: Columns, warn: bool) -> ndarray
     except BadCell as fault:
         raise ValueError(f"`X`{row_of(fault)}: {fault}.") from None
     if warn and (text := unseen_values_text(table.unseen_values(frame))):
-        warn_caller(f"`X`: {text}", UserWarning)
+        warn_caller(f"`X`: {text}")
     return numbers
 
 # %% ../../nbs/internals/estimators/inputs.ipynb #f9a149c2

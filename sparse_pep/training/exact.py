@@ -8,13 +8,12 @@ __all__ = []
 # %% ../../nbs/19e_exact.ipynb #17aab619
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
-from numpy.linalg import LinAlgError
 from numpy.random import Generator
 from scipy.linalg import lapack
 
@@ -25,7 +24,7 @@ from ..kernels import Matern32, SquaredExponential
 from ..kernels.base import PullBack
 from ..model import Model, known_sites
 from ..numerics.linalg import factorise, mirror
-from ..numerics.parameters import frozen, to_vector
+from ..numerics.parameters import to_vector
 from ..numerics.threads import one_blas_thread
 from .checkpoint import CachedEvaluation
 from .lbfgs import FEWEST_AND_MOST, Objective, maximise, total_weight
@@ -91,7 +90,7 @@ class ExactTerms(NamedTuple):
     pull: PullBack
 
 # %% ../../nbs/19e_exact.ipynb #ae018f23
-@frozen
+@dataclass(frozen=True, eq=False)
 class ExactEvidence:
     """The log evidence of the exact process with Gaussian noise as a function of a model, whose
     features have no part in it.
@@ -120,7 +119,7 @@ class ExactEvidence:
         K, pull = model.kernel.vjp(rows.X, None)
         noise = sites.noise_variance / weight
         if np.min(noise) < LEAST_JITTER * np.max(K.diagonal()):
-            raise LinAlgError("the noise is smaller than any jitter")
+            raise np.linalg.LinAlgError("the noise is smaller than any jitter")
         H = np.array(K)
         H.flat[:: n_data + 1] += noise
         dense = dense_terms(H, residuals.reshape(n_data, -1))
@@ -215,7 +214,7 @@ BEATEN = "trained points predict left-out rows better than the exact process"
 ENDED = "every distinct row is an inducing point, so the process is exact"
 
 
-@frozen
+@dataclass(frozen=True, eq=False)
 class Exact:
     """Training of the exact process: every distinct input is an inducing point and stays where it
     is. If there are too many inputs, another strategy trains.
@@ -297,7 +296,7 @@ class Exact:
         return result, scores, fourth
 
 # %% ../../nbs/19e_exact.ipynb #eb24b377
-@frozen
+@dataclass(frozen=True, eq=False)
 class InTime:
     """Training within a limit of time by a strategy, and by a better one in the time that is left.
 
@@ -377,7 +376,7 @@ def highest_of(results: Sequence[TrainingResult], rows: Rows) -> TrainingResult 
     return best if has_noise(best.model, rows) else None
 
 # %% ../../nbs/19e_exact.ipynb #7c1d90ac
-@frozen
+@dataclass(frozen=True, eq=False)
 class WithFewRows:
     """Training where there are no more distinct inputs than inducing points, which then stay where
     they are. If there are more, or if the noise vanishes, another strategy trains, and begins where
@@ -474,7 +473,7 @@ class WithFewRows:
         try:
             for start in starts:
                 ends = SameMaximum(results, optimiser.tol * n_data)
-                with suppress(LinAlgError):
+                with suppress(np.linalg.LinAlgError):
                     result = train_exactly(start, evidence, finer, clock, ends, FEWEST)
                     if not ends.reached:
                         results.append(result)

@@ -338,7 +338,6 @@ class Batches:
             warn_caller(
                 f"the sums of {J} batches take {8e-9 * J * C * M**2:.1f} GB of memory; a larger "
                 "`batch_size` takes less.",
-                UserWarning,
             )
         self.held = CachedSiteSums(J, (C, M, *shard.sites.targets.y.shape[1:]))
         self.sites: ndarray | None = None

@@ -278,13 +278,11 @@ class Guarded:
                     f"{found}. The fit at power 0 was taken instead, whose lower bound is "
                     f"{low_0:.3g} and not {low:.3g} nats per row; `power=0.0` gives it "
                     f"directly.{copies}",
-                    UserWarning,
                 )
                 return second.with_entries(power_replaced=power, bounds_replaced=(low, high))
         warn_caller(
             f"{found}. Compare with `power=0.0`, or raise `n_inducing` (see the page “Noise that "
             f"vanishes”).{copies}",
-            UserWarning,
         )
         return result
 
