@@ -87,7 +87,9 @@ def is_guarded(options: Arguments, data: Data) -> bool:
 
 def guarded(options: Arguments, data: Data, strategy: Strategy) -> Strategy:
     """The strategy, whose evidence is compared with its bounds where it has some."""
-    return Guarded(strategy) if is_guarded(options, data) else strategy
+    if is_guarded(options, data):
+        return Guarded(strategy)
+    return strategy
 
 
 def rows_as_points(options: Arguments) -> int:
@@ -160,7 +162,9 @@ def with_exact_process(options: Arguments, data: Data, strategy: Strategy) -> St
     rows = data.unique_rows
     are_all = data.in_memory and data.sample is rows
     few = WithFewRows(data.sample, strategy, not keeps_scale(options), are_all)
-    most = MOST_INPUTS if options.kernel is None else MOST_WITH_KERNEL
+    most = MOST_INPUTS
+    if options.kernel is not None:
+        most = MOST_WITH_KERNEL
     points = training_of(options, data)
     exact = Exact(rows, points, strategy, most, options.kernel is None)
     if options.n_inducing == "auto":
