@@ -7,6 +7,7 @@ __all__ = ['ZeroMean', 'ConstantMean', 'LinearMean']
 
 # %% ../nbs/02_means.ipynb #2eee2cbf
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
@@ -63,8 +64,8 @@ class ConstantMean(ZeroMean):
     [3. 3.]
     """
 
-    trained = ("intercept",)
-    signed = ("intercept",)
+    trained: ClassVar[tuple[str, ...]] = ("intercept",)
+    signed: ClassVar[tuple[str, ...]] = ("intercept",)
     intercept: float | ndarray = 0.0
 
     def __call__(self, X: ndarray) -> ndarray:
@@ -96,8 +97,8 @@ class LinearMean(ZeroMean):
     [1. 0.] [2. 1.]
     """
 
-    trained = ("intercept", "slope")
-    signed = ("intercept", "slope")
+    trained: ClassVar[tuple[str, ...]] = ("intercept", "slope")
+    signed: ClassVar[tuple[str, ...]] = ("intercept", "slope")
     intercept: float | ndarray
     slope: ndarray
 

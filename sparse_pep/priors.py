@@ -79,8 +79,8 @@ class Normal(Prior):
 
     mean: Values = 0.0
     std: Values = 1.0
-    of_quantity = False
-    positive = ("std",)
+    of_quantity: ClassVar[bool] = False
+    positive: ClassVar[tuple[str, ...]] = ("std",)
 
     def log_density(self, theta: ndarray) -> ndarray:
         residual = (theta - self.mean) / self.std
@@ -104,7 +104,7 @@ class LogNormal(Prior):
 
     median: Values = 1.0
     spread: Values = 1.0
-    positive = ("median", "spread")
+    positive: ClassVar[tuple[str, ...]] = ("median", "spread")
 
     @property
     def of_logarithm(self) -> Normal:
@@ -131,7 +131,7 @@ class Uniform(Prior):
 
     low: Values
     high: Values
-    of_quantity = False
+    of_quantity: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,8 +165,8 @@ class LogUniform(Uniform):
     2.303
     """
 
-    of_quantity = True
-    positive = ("low", "high")
+    of_quantity: ClassVar[bool] = True
+    positive: ClassVar[tuple[str, ...]] = ("low", "high")
 
     @property
     def limits(self) -> tuple[Values, Values]:

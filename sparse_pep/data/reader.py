@@ -442,7 +442,7 @@ def with_words_as_text(frame: pd.DataFrame, numeric: Collection[str]) -> pd.Data
 class ParquetFile(TableFile):
     """A Parquet file."""
 
-    is_parquet = True
+    is_parquet: ClassVar[bool] = True
 
     @contextmanager
     def opened_by_arrow(self, texts: Sequence[str] = ()) -> Iterator["ArrowFile"]:

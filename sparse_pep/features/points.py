@@ -7,7 +7,7 @@ __all__ = ['Features', 'InducingPoints']
 
 # %% ../../nbs/03_features.ipynb #3e543034
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy import ndarray
@@ -61,7 +61,7 @@ class Features(Parametric):
     """
 
     # parameters that are not trained as logarithms, of all kinds
-    signed = ("Z", "frequency")
+    signed: ClassVar[tuple[str, ...]] = ("Z", "frequency")
 
     def __len__(self) -> int:
         """The number M of inducing variables."""
@@ -112,7 +112,7 @@ class InducingPoints(Features):
     2 [1. 3.]
     """
 
-    trained = ("Z",)
+    trained: ClassVar[tuple[str, ...]] = ("Z",)
     Z: ndarray
 
     def __post_init__(self) -> None:

@@ -266,7 +266,7 @@ class Combination(Kernel):
     of the combination itself follow. Subclasses define `combined` and `part_bar`.
     """
 
-    trained = ()
+    trained: ClassVar[tuple[str, ...]] = ()
     kernels: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ __all__ = ['ChangePoint', 'Projected']
 # %% ../../nbs/01d_composed_kernels.ipynb #fb699a80
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -39,8 +39,8 @@ class Gate(Kernel):
     unless it is `rising`.
     """
 
-    trained = ("location", "steepness")
-    signed = ("location",)
+    trained: ClassVar[tuple[str, ...]] = ("location", "steepness")
+    signed: ClassVar[tuple[str, ...]] = ("location",)
     location: float = 0.0
     steepness: float = 1.0
     rising: bool = True
@@ -162,8 +162,8 @@ class ChangePoint(Kernel):
      [0. 0. 4.]]
     """
 
-    trained = ("location", "steepness")
-    signed = ("location",)
+    trained: ClassVar[tuple[str, ...]] = ("location", "steepness")
+    signed: ClassVar[tuple[str, ...]] = ("location",)
     k1: Kernel
     k2: Kernel
     location: float = 0.0
@@ -282,8 +282,8 @@ class Projected(Kernel):
     [[1.    0.607]]
     """
 
-    trained = ("W",)
-    signed = ("W",)
+    trained: ClassVar[tuple[str, ...]] = ("W",)
+    signed: ClassVar[tuple[str, ...]] = ("W",)
     kernel: Kernel
     W: ndarray
     active_dims: tuple[int, ...] | None = None

@@ -69,7 +69,7 @@ class Stationary(Kernel):
     """
 
     trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale")
-    vectors = ("lengthscale",)
+    vectors: ClassVar[tuple[str, ...]] = ("lengthscale",)
     variance: float = 1.0
     lengthscale: float | ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
@@ -231,7 +231,7 @@ class RationalQuadratic(Stationary):
     [[1.    0.707 0.447]]
     """
 
-    trained = ("variance", "lengthscale", "shape")
+    trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "shape")
     active_dims: tuple[int, ...] | None = field(default=None, kw_only=True)
     shape: float = 1.0
 

@@ -57,8 +57,8 @@ class Periodic(Kernel):
     [[1.    0.135 1.   ]]
     """
 
-    trained = ("variance", "lengthscale", "period")
-    vectors = ("lengthscale",)
+    trained: ClassVar[tuple[str, ...]] = ("variance", "lengthscale", "period")
+    vectors: ClassVar[tuple[str, ...]] = ("lengthscale",)
     variance: float = 1.0
     lengthscale: float | ndarray = 1.0
     period: float = 1.0
@@ -114,7 +114,7 @@ class Linear(Kernel):
     [[0. 2. 6.]]
     """
 
-    vectors = ("variance",)
+    vectors: ClassVar[tuple[str, ...]] = ("variance",)
     variance: float | ndarray = 1.0
     active_dims: tuple[int, ...] | None = None
 
@@ -274,8 +274,8 @@ class Categorical(Coded):
     [[1.    0.8   0.485]]
     """
 
-    trained = ("variance", "correlation")
-    fractions = {"correlation": 1.0}
+    trained: ClassVar[tuple[str, ...]] = ("variance", "correlation")
+    fractions: ClassVar[dict[str, float]] = {"correlation": 1.0}
     variance: float = 1.0
     correlation: float = 0.5
     active_dims: tuple[int, ...] | None = None
@@ -400,9 +400,9 @@ class Coregion(CodeMatrix):
     [[ 4.5   -2.    -0.967]]
     """
 
-    trained = ("variance", "weights")
-    signed = ("weights",)
-    vectors = ("variance",)
+    trained: ClassVar[tuple[str, ...]] = ("variance", "weights")
+    signed: ClassVar[tuple[str, ...]] = ("weights",)
+    vectors: ClassVar[tuple[str, ...]] = ("variance",)
     n_outputs: int | None = None
     rank: int = 1
     variance: float | ndarray = 0.5

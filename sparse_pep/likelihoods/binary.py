@@ -7,6 +7,7 @@ __all__ = ['Probit', 'Logit', 'NoisyProbit']
 
 # %% ../../nbs/08c_binary.ipynb #0d74111e
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
@@ -100,7 +101,7 @@ class Binary(Likelihood):
 class Probit(Binary):
     """p(y|f) = Φ(yf), with Equation 8c.1 of the site at power 1."""
 
-    closed_powers = 1.0, 1.0
+    closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
     tabulated = True
 
     def log_density(self, y: ndarray, f: ndarray) -> Derivatives:
@@ -148,8 +149,8 @@ class NoisyProbit(Binary):
     probability `flip`, ε in (0, ½).
     """
 
-    trained = ("flip",)
-    fractions = {"flip": 0.5}
+    trained: ClassVar[tuple[str, ...]] = ("flip",)
+    fractions: ClassVar[dict[str, float]] = {"flip": 0.5}
     flip: float = 0.01
     log_concave = False
 

@@ -26,7 +26,7 @@ class Gaussian(Likelihood):
     positive: ClassVar[tuple[str, ...]] = trained
     noise_field = "noise_variance"
     sites_known = real_targets = mean_from_mean = True
-    closed_powers = 0.0, 1.0
+    closed_powers: ClassVar[tuple[float, float]] = 0.0, 1.0
     noise_variance: float = 1.0
 
     def log_density(self, y: ndarray, f: ndarray) -> Derivatives:

@@ -8,7 +8,7 @@ __all__ = ['HeteroscedasticGaussian', 'GroupedGaussian']
 # %% ../../nbs/09b_heteroscedastic.ipynb #281e8530
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -64,8 +64,8 @@ class HeteroscedasticGaussian(Likelihood):
     evidence.
     """
 
-    trained = ("base_variance", "gain")
-    positive = ("base_variance", "gain")
+    trained: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
+    positive: ClassVar[tuple[str, ...]] = ("base_variance", "gain")
     base_variance: float = 1.0
     gain: float = 1.0
     noise_field = "base_variance"
@@ -166,8 +166,8 @@ class GaussianByRow(Gaussian):
     predictions.
     """
 
-    trained = ()
-    positive = ()
+    trained: ClassVar[tuple[str, ...]] = ()
+    positive: ClassVar[tuple[str, ...]] = ()
     noise_variance: float | ndarray  # type: ignore[assignment]  # the parent has one for all rows
 
 # %% ../../nbs/09b_heteroscedastic.ipynb #a9aef7d3
@@ -178,7 +178,7 @@ class GroupedGaussian(Gaussian):
     groups, in units of y².
     """
 
-    positive = ()
+    positive: ClassVar[tuple[str, ...]] = ()
     noise_variance: tuple[float, ...] = (1.0, 1.0)  # type: ignore[assignment]  # as above
     column: int = 0
 

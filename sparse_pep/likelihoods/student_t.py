@@ -8,7 +8,7 @@ __all__ = ['StudentT']
 # %% ../../nbs/08e_student_t.ipynb #225b90ac
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy import ndarray
@@ -67,8 +67,8 @@ class StudentT(Likelihood):
     trained.
     """
 
-    trained = ("scale",)
-    positive = ("df", "scale")
+    trained: ClassVar[tuple[str, ...]] = ("scale",)
+    positive: ClassVar[tuple[str, ...]] = ("df", "scale")
     df: float = 4.0
     scale: float = 1.0
     log_concave = False

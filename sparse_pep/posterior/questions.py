@@ -8,6 +8,7 @@ __all__ = []
 # %% ../../nbs/21b_questions.ipynb #e1055935
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy import ndarray
@@ -38,7 +39,7 @@ class SumsOfParts(Kernel):
     (D + P) holds x and then w.
     """
 
-    trained = ()
+    trained: ClassVar[tuple[str, ...]] = ()
     kernels: tuple[Kernel, ...] = ()
 
     def split(self, X: ndarray) -> tuple[ndarray, ndarray]:
