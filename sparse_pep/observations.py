@@ -230,8 +230,8 @@ class Observed(Kernel):
     is a function value.
     """
 
-    trained = ()
-    of_functionals = True
+    trained: ClassVar[tuple[str, ...]] = ()
+    of_functionals: ClassVar[bool] = True
     kernel: Kernel
     n_dims: int
 
@@ -454,8 +454,8 @@ class Slope(Observation):
     array([[0.5, 3. , 0. , 1. , 2. , 0. ]])
     """
 
-    code = SLOPE
-    level = False
+    code: ClassVar[int] = SLOPE
+    level: ClassVar[bool] = False
     dim: int | str
     y: ArrayLike | None = None
     likelihood: str | None = field(default="gaussian", kw_only=True)
@@ -492,7 +492,7 @@ class SlopeSign(Slope):
     array([-1., -1.])
     """
 
-    code = SIGN
+    code: ClassVar[int] = SIGN
     y: ArrayLike | None = field(default=None, init=False)
     sign: int = 1
     scale: float = 0.01
@@ -527,7 +527,7 @@ class Mean(Observation):
            [1.5, 0.2, 1. , 0. ]])
     """
 
-    code = MEAN
+    code: ClassVar[int] = MEAN
     width: ArrayLike
     y: ArrayLike | None = None
 
@@ -723,7 +723,7 @@ class WeightedSum(Observation):
     array([0.5, 4. ])
     """
 
-    code = SUM
+    code: ClassVar[int] = SUM
     X: ndarray = field(init=False)  # the centres
     points: ndarray
     weights: ArrayLike
@@ -842,8 +842,8 @@ class Difference(Observation):
             [ 2. , -1. ]]])
     """
 
-    code = SUM
-    level = False
+    code: ClassVar[int] = SUM
+    level: ClassVar[bool] = False
     X2: ndarray
     y: ArrayLike | None = None
 

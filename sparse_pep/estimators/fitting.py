@@ -172,19 +172,19 @@ class Data:
         return replace(data, rows=rows, unique_rows=rows, inverse=None)
 
 # %% ../../nbs/internals/estimators/fitting.ipynb #44424bd5
-MOST_RATIO = 1e12  # of weights; predictions then have an error of some 1e-4 standard deviations
+MOST_RATIO = 1e7  # of weights, from which on training hardly sees the other rows
 
 
-def warn_of_lost_digits(weight: ndarray) -> None:
-    """Warn of weights so large that nothing is left of other rows in sums of double precision.
+def warn_of_large_weights(weight: ndarray) -> None:
+    """Warn of weights beside which the evidence hardly depends on the other rows.
     Weights that are tiny beside 1 do no harm: such rows count for nothing, as they should.
     """
     least = np.min(weight)
     most = np.max(weight)
     if most > MOST_RATIO * max(least, 1.0):
         warn_caller(
-            f"`sample_weight` goes from {least:.3g} to {most:.3g}: in sums of 16 digits such large "
-            "weights leave nothing of the other rows, and predictions at these are wrong. Weights "
+            f"`sample_weight` goes from {least:.3g} to {most:.3g}: beside such large weights "
+            "training hardly sees the other rows, and predictions at these may be wrong. Weights "
             f"above {MOST_RATIO:.0e} times the smallest should be reduced, which hardly changes "
             "how closely the function follows their rows.",
         )
@@ -216,7 +216,7 @@ def apply_sample_weight(
     rows = np.flatnonzero(weight)
     if len(rows) == 0:
         raise ValueError("`sample_weight` must leave at least one row: it is zero in all.")
-    warn_of_lost_digits(weight[rows])
+    warn_of_large_weights(weight[rows])
     piece = piece._replace(
         weight=1.0 if np.all(weight[slice(None) if keep_all else rows] == 1.0) else weight
     )

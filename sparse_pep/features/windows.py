@@ -1275,7 +1275,7 @@ class Wavelet(GaussianBlur):
     [[ 0.239 -0.046 -0.073]]
     """
 
-    trained = ("Z", "width", "frequency")
+    trained: ClassVar[tuple[str, ...]] = ("Z", "width", "frequency")
     frequency: ndarray
     phase: float | ndarray = 0.0
     zero_mean: bool = False

@@ -167,7 +167,7 @@ class Ordinal(CutPoints):
     below f + standard Gaussian noise. Classes of other numbers have them as `levels`.
     """
 
-    closed_powers = 1.0, 1.0
+    closed_powers: ClassVar[tuple[float, float]] = 1.0, 1.0
     is_discrete = True
 
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
@@ -310,8 +310,8 @@ class Beta(Likelihood):
     where the `concentration` is R > 0.
     """
 
-    trained = ("concentration",)
-    positive = ("concentration",)
+    trained: ClassVar[tuple[str, ...]] = ("concentration",)
+    positive: ClassVar[tuple[str, ...]] = ("concentration",)
     support: ClassVar[tuple[float, float]] = 0.0, 1.0
     log_concave = False
     concentration: float = 1.0

@@ -57,7 +57,7 @@ class Poisson(Counts):
     """Counts with mean and variance exp(f)."""
 
     width: ClassVar[float] = 0.6
-    closed_powers = 0.0, 0.0
+    closed_powers: ClassVar[tuple[float, float]] = 0.0, 0.0
 
     def expansion_point(self, y: ndarray, power: ndarray) -> ndarray:
         return np.log(20.0 / power)  # where p^α vanishes
@@ -88,8 +88,8 @@ class NegativeBinomial(Counts):
     `dispersion` R > 0 is the Poisson distribution.
     """
 
-    trained = ("dispersion",)
-    positive = ("dispersion",)
+    trained: ClassVar[tuple[str, ...]] = ("dispersion",)
+    positive: ClassVar[tuple[str, ...]] = ("dispersion",)
     dispersion: float = 1.0
 
     def expansion_point(self, y: ndarray, power: ndarray) -> float:

@@ -25,8 +25,8 @@ from ..quadrature import Derivatives, Tilted
 class Positive(Likelihood):
     """Base class of likelihoods for numbers y > 0 on the scale of exp(f), with a trained shape."""
 
-    trained = ("shape",)
-    positive = ("shape",)
+    trained: ClassVar[tuple[str, ...]] = ("shape",)
+    positive: ClassVar[tuple[str, ...]] = ("shape",)
     support: ClassVar[tuple[float, float]] = 0.0, np.inf
 
     def link(self, y: ndarray) -> ndarray:
@@ -130,8 +130,8 @@ class CensoredGaussian(Likelihood):
     which side it was cut off.
     """
 
-    trained = ("noise_variance",)
-    positive = ("noise_variance",)
+    trained: ClassVar[tuple[str, ...]] = ("noise_variance",)
+    positive: ClassVar[tuple[str, ...]] = ("noise_variance",)
     noise_field = "noise_variance"
     noise_variance: float = 1.0
     low: float | None = 0.0
