@@ -169,6 +169,7 @@ def one_line_warnings(label: str = "") -> Iterator[list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         # the family of scikit-learn's ConvergenceWarning
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", ResourceWarning)  # folders are removed all the same
         try:
             yield messages
         finally:
