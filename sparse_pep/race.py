@@ -155,8 +155,8 @@ def train_on_some(
     enough = max(MOST_ROWS, ROWS_PER_PARAMETER * len(model.theta))
     if 2 * enough > problem.rows.n_data:
         return train(model, problem, options, clock=training.clock)
-    some = problem.rows.at(np.sort(training.order[:enough]))
-    result = train(model, replace(problem, rows=some), options, clock=training.clock)
+    sample = problem.rows.at(np.sort(training.order[:enough]))
+    result = train(model, replace(problem, rows=sample), options, clock=training.clock)
     return replace(result, fit=None, start=None)
 
 # %% ../nbs/23_race.ipynb #1e1a7b59

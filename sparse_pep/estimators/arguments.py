@@ -81,12 +81,12 @@ class Arguments(BaseEstimator):
     n_inducing : int or "auto"
         Number M of inducing points if `features` is not given. The cost grows as NM². The default
         of 100 becomes 1000 of the rows where `training="auto"` compares several ways, there is
-        hardly any noise, and these predict held-out rows better; and all distinct rows in
-        memory with Gaussian noise, if none is repeated: up to 400 where X has at most three
-        columns, and up to 800 where 100 of them have no noise. Where X has no more
-        distinct rows than points, each is one and stays where it is unless the noise vanishes.
-        With "auto", up to 1000
-        distinct rows of X in memory (400 where the noise is not Gaussian) are all inducing points:
+        hardly any noise, and these predict held-out rows better; and all distinct rows in memory
+        with Gaussian noise, if none is repeated: up to 400 where X has at most three columns, and
+        up to 800 where 100 of them have no noise and targets do not repeat. Where X has no more
+        distinct rows than points, each is one and stays where it is unless the noise vanishes. With
+        "auto", up to 1000 distinct rows of X in memory (1500 with a `kernel`, 400 where the noise
+        is not Gaussian) are all inducing points:
         the process is then exact at every power, unless trained points predict
         left-out rows clearly better (`sparse_pep.training.exact`). This needs `training` "auto" or
         by L-BFGS without restarts or a checkpoint, and no argument that asks for an approximation.
@@ -439,7 +439,7 @@ def likelihood_named(
             if re.sub(r"[\W_]", "", known.lower()) == plain:
                 return kind()
     raise ValueError(
-        f"`likelihood` must be a sparse_pep likelihood or one of "
+        "`likelihood` must be a sparse_pep likelihood or one of "
         f"{', '.join(map(typed_name, kinds))}; got {short_repr(likelihood)}."
     )
 

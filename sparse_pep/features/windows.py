@@ -115,8 +115,15 @@ def points(Z: ndarray) -> Windows:
     """Function values at Z (A, D): windows of width 0."""
     none = np.broadcast_to(0.0, Z.shape)
     flat = np.broadcast_to(0.0, len(Z))
-    arrays = (none,) * 4 + (flat,) * 2
-    return Windows(Z, *arrays)
+    return Windows(
+        centre=Z,
+        width=none,
+        frequency=none,
+        direction=none,
+        sides=none,
+        phase=flat,
+        level=flat,
+    )
 
 # %% ../../nbs/04_interdomain.ipynb #a4c3cdfe
 @dataclass(frozen=True, eq=False)
@@ -547,9 +554,10 @@ def terms_of_sides(x: ndarray, wide: Sequence[ndarray], narrow: Sequence[ndarray
         G1 = math.sqrt(0.5 * math.pi) * erf(at / math.sqrt(2.0))
         G = ((at**2 - 1.0) * G0, -at * G0, G0, G1, at * G1 + G0)
         bend, slope, own = G[order : order + 3]
-        by_R = [0.5 * (at * b - order * a) for a, b in ((own, slope), (slope, bend))]
+        by_R = 0.5 * (at * slope - order * own)
+        slope_by_R = 0.5 * (at * bend - order * slope)
         share = math.prod(share for _, share in places)
-        terms += share * np.stack([own, slope, by_R[0], bend, by_R[1]])
+        terms += share * np.stack([own, slope, by_R, bend, slope_by_R])
     return terms / math.prod(wide)
 
 # %% ../../nbs/04_interdomain.ipynb #c27a7269
@@ -618,9 +626,8 @@ def box_variances_vjp(kernel: Kernel, A: Windows) -> Covariances:
     if isinstance(kernel, Sum):
         return kernel.joined([box_variances_vjp(part, A) for part in kernel.kernels])
     if not isinstance(kernel, SquaredExponential | Constant):
-        share = float(
-            isinstance(kernel, Linear)
-        )  # its value at the centre; noise has the average 0
+        # a linear function has its value at the centre, and noise has the average 0
+        share = float(isinstance(kernel, Linear))
         values, pull_values = kernel.diag_vjp(A.centre)
         return share * values, lambda bar: pull_values(share * bar)
     sides = A.sides * np.sqrt(inverse_squares(kernel, A.centre))

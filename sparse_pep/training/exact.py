@@ -449,11 +449,11 @@ class WithFewRows:
             return model, self.otherwise
         highest = max(results, key=attrgetter("objective"))
         further = replace(highest.model, features=model.features)
-        has_noise = highest_of(results, sample) is not None
-        if not has_noise and self.without_noise is not None:
+        is_noisy = has_noise(highest.model, sample)
+        if not is_noisy and self.without_noise is not None:
             return further, self.without_noise
         is_higher = highest.objective >= results[0].objective + CLEARLY * sample.n_data
-        if has_noise and is_higher:
+        if is_noisy and is_higher:
             model = further
         return model, self.otherwise
 
